@@ -33,7 +33,7 @@ from benchmarks.attributions import AttributionCases
 from benchmarks.coverages import CoverageCases, ZipfCases
 from benchmarks.levels import ANY, LevelCases
 from benchmarks.populations import Articles
-from benchmarks.powers import PowerCases
+from benchmarks.powers import PowerCases, PromptPowerCases
 from benchmarks.prompts import PromptCases
 from benchmarks.words import WordCases
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -102,6 +102,7 @@ PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
     "zipf": ZipfCases,
     "power": PowerCases,
     "prompts": PromptCases,
+    "prompt-power": PromptPowerCases,
     "words": WordCases,
 }
 
@@ -119,7 +120,8 @@ class Kept:
         with ExitStack() as stack:
             file = None
             if self._folder:
-                path = self._folder / part / re.sub(r"\W+", "-", case.name)
+                name = " ".join([case.name, *getattr(case, "key", ())])  # of a power
+                path = self._folder / part / re.sub(r"\W+", "-", name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 file = stack.enter_context(path.open("a+", encoding="utf-8"))
                 file.seek(0)

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.levels import ANY, LEVEL, SEED, TESTS
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.permuted_units import Groups
-from beyond_perplexity.inference.prompts import answers_of
+from beyond_perplexity.inference.prompts import Prompts, answers_of
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows
@@ -28,16 +28,22 @@ WORDS = ("rank_frequency", "unigram", *HISTOGRAM_OF)
 Change = Callable[[np.random.Generator, Drawn], Drawn]
 
 
+def beginnings(drawn: Drawn, lengths: np.ndarray) -> Drawn:
+    """Keep so many tokens, (D,), of documents."""
+    held = np.diff(drawn.offsets)
+    kept = np.arange(drawn.offsets[-1]) - np.repeat(drawn.offsets[:-1], held)
+    ids = drawn.ids[kept < np.repeat(lengths, held)]
+    return replace(drawn, ids=ids, offsets=np.concatenate([[0], np.cumsum(lengths)]))
+
+
 def shorter(share: float) -> Change:
     """Stop documents earlier: each keeps so large a share of its tokens, and its law."""
 
     def change(rng: np.random.Generator, drawn: Drawn) -> Drawn:
         del rng
-        held = np.diff(drawn.offsets)
-        lengths = np.maximum(1, np.round(share * held)).astype(int)
-        kept = np.arange(drawn.offsets[-1]) - np.repeat(drawn.offsets[:-1], held)
-        ids = drawn.ids[kept < np.repeat(lengths, held)]
-        return replace(drawn, ids=ids, offsets=np.concatenate([[0], np.cumsum(lengths)]))
+        return beginnings(
+            drawn, np.maximum(1, np.round(share * np.diff(drawn.offsets))).astype(int)
+        )
 
     return change
 
@@ -93,7 +99,7 @@ class Answered:
     limits: tuple[float, float] = (0.0, 0.075)
     any_limits: tuple[float, float] = (0.0, 0.075)
 
-    def _drawn(self, rng: np.random.Generator) -> tuple[Drawn, Drawn]:
+    def drawn(self, rng: np.random.Generator) -> tuple[Drawn, Drawn]:
         """Draw answers to each prompt, first those of people."""
         n = sum(self.answers)
         prompts = np.repeat(np.arange(self.prompts), n)
@@ -116,11 +122,8 @@ class Answered:
         ids = np.where(rng.random(len(own)) < 0.1, own, drawn.ids)
         return replace(drawn, ids=ids.astype(np.int32))
 
-    def rows(self, repeat: int) -> list[MeasureRow]:
-        """Draw both sides and test them."""
-        rng = stream(SEED, f"calibration/{self.name}", repeat)
-        seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
-        sides = self._drawn(rng)
+    def answers_of(self, sides: tuple[Drawn, Drawn], seed: int) -> tuple[Drawn, Drawn, Prompts]:
+        """Keep as many answers of either side to each prompt."""
         codes = sides[0].groups.astype(int), sides[1].groups.astype(int)
         above: Groups = (None, None)
         if self.authors > 1 and self.named:
@@ -130,6 +133,13 @@ class Answered:
             side.take(np.flatnonzero(own), side.groups[own])
             for side, own in zip(sides, kept, strict=True)
         )
+        return human, model, prompts
+
+    def rows(self, repeat: int) -> list[MeasureRow]:
+        """Draw both sides and test them."""
+        rng = stream(SEED, f"calibration/{self.name}", repeat)
+        seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
+        human, model, prompts = self.answers_of(self.drawn(rng), seed)
         classes = self.population.classes
         sample_sets, texts = (count(human, classes), count(model, classes)), (human, model)
 

@@ -2,7 +2,7 @@
 #
 # requires  trained models (train.smk), the files of config["external_samples"]
 # makes     <results>/samples/{model}/{decoding}/{shard}.parquet
-#           <results>/prompts/{model}/{decoding}/{answers,measures}.parquet, where models continue prompts
+#           <results>/prompts/{model}/{decoding}/{answers,measures,sensitivity}.parquet, where models continue prompts
 #           <results>/samples/external/{external}/00000.parquet
 # steps     generate | continue_prompts | import_samples
 
@@ -98,6 +98,7 @@ rule continue_prompts:
     output:
         answers=whole("<results>/prompts/{model}/{decoding}/answers.parquet"),
         measures=whole("<results>/prompts/{model}/{decoding}/measures.parquet"),
+        sensitivity=whole("<results>/prompts/{model}/{decoding}/sensitivity.parquet"),
     log:
         "<logs>/continue_prompts/{model}/{decoding}.log",
     benchmark:
@@ -123,8 +124,7 @@ rule continue_prompts:
             --documents {input.documents:q} --raw {input.raw:q} \
             --tokens {params.prompts[tokens]} --count {params.prompts[documents]} \
             --decoding {params.decoding:q} \
-            --name {wildcards.model}/{wildcards.decoding} \
-            --seed {params.seed} \
+            --name {wildcards.model}/{wildcards.decoding} --seed {params.seed} \
             --maximum-length {params.maximum_length} --precision {params.precision} \
             --vocabulary {input.vocabulary:q} \
             --group-column {params.group_column} \
@@ -132,6 +132,6 @@ rule continue_prompts:
             --stop-words {params.stop_words:q} {params.symbols} \
             --options {params.options:q} \
             --threads {threads} --device auto \
-            --answers {output.answers:q} --measures {output.measures:q} \
+            --answers {output.answers:q} --measures {output.measures:q} --sensitivity {output.sensitivity:q} \
             2>&1 | tee -a {log:q}
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pandas as pd
 import pyarrow as pa
 import torch
 
@@ -18,7 +19,7 @@ from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.perplexities.scored_texts import texts_of_split
 from beyond_perplexity.report.compare import compare_sample_sets
 from beyond_perplexity.schemas.corpora import PROMPT_ANSWERS
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.compare_options import CompareOptions
 from scripts._job import COUNTING, Given, flag, job, json_flag, needed, on_device, output
@@ -42,6 +43,7 @@ from scripts._job import COUNTING, Given, flag, job, json_flag, needed, on_devic
     on_device,
     output("--answers", "Parquet file to write, a row a prompt"),
     output("--measures", "table of measures to write"),
+    output("--sensitivity", "table of minimum detectable effects to write"),
 )
 def main(given: Given) -> None:
     torch.set_num_threads(given.threads)
@@ -77,7 +79,10 @@ def main(given: Given) -> None:
         seed=given.seed,
     )
     with compare_sample_sets(how) as found:
-        rows = found.measures.assign(source=given.name)
-        table = pa.Table.from_pandas(rows, TENDENCY_MEASURES, preserve_index=False)
         record["signature"] = found.signature
-        write_shard(given.measures, TENDENCY_MEASURES, table, record)
+        effects = (given.sensitivity, SENSITIVITY, found.sensitivity)
+        for path, schema, rows in ((given.measures, TENDENCY_MEASURES, found.measures), effects):
+            held = pd.DataFrame(columns=schema.names) if rows is None else rows
+            held = held.assign(source=given.name)
+            table = pa.Table.from_pandas(held, schema, preserve_index=False)
+            write_shard(path, schema, table, record)

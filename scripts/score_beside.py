@@ -1,6 +1,11 @@
-"""Score the instances that a latent model is weighed on under a model without latent variables."""
+"""Score the instances that a latent model is weighed on under a model without latent variables.
+
+Or under its own sampler without latents, and short ones by a sum over all latents where it can.
+"""
 
 from __future__ import annotations
+
+from itertools import chain
 
 import torch
 
@@ -16,7 +21,7 @@ from beyond_perplexity.importance.posterior_latents import (
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.registry import load_any, load_model
-from beyond_perplexity.schemas.draws import INSTANCE_SCORES
+from beyond_perplexity.schemas.draws import EXACT, INSTANCE_SCORES
 from beyond_perplexity.storage.shards import ShardWriter
 from scripts._job import Given, job, needed, on_device, output
 
@@ -57,6 +62,10 @@ def main(given: Given) -> None:
     record = given.model_record(model, flags)
     named = {"model": given.names[0], "beside": given.names[1]}
     with ShardWriter(given.output, INSTANCE_SCORES, record) as writer:
-        for row in score_beside(latent, model, taken):
-            one = {**named, **row, "group": groups[row["instance_id"]]}
+        exactly = getattr(model, "exact_rows", None)  # of a latent model that is summed over
+        exact = {"beside": f"{given.names[1]}{EXACT}"}
+        scored = (named | row for row in score_beside(latent, model, taken))
+        summed = (named | exact | row for row in (exactly(taken) if exactly else ()))
+        for row in chain(scored, summed):
+            one = {**row, "group": groups[row["instance_id"]]}
             writer.write({name: [value] for name, value in one.items()})

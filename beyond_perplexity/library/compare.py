@@ -92,8 +92,9 @@ def compare(given: CompareOptions) -> Result:
         ``table`` has a row a measure (schema ``tendencies``): its value in both texts, the
         distance (`value`) at the size of its `baseline`, `excess` = `value` - `baseline`, p-values
         and limits, and the distance of all documents (`value_all`). Tables ``words`` (words and
-        phrases that the samples over- and under-use, the farthest first), ``curves``, and with a
-        vocabulary ``raw``. Figures are those of the command.
+        phrases that the samples over- and under-use, the farthest first), ``curves``, with a
+        vocabulary ``raw``, and of answers to prompts ``sensitivity`` (minimum detectable effects
+        of as many answers). Figures are those of the command.
 
     Raises
     ------
@@ -110,7 +111,7 @@ def compare(given: CompareOptions) -> Result:
         sources["training"] = calls.text_source(given.training, "training", field=given.field)
     out = None if given.out is None else Path(given.out)
     found = run_comparison(replace(given, **sources), out)
-    held = {name: getattr(found, name) for name in ("curves", "raw", "words")}
+    held = {name: getattr(found, name) for name in ("curves", "raw", "words", "sensitivity")}
     text = comparison_text(found)
     if out is not None:
         page, table = out / "compare.html", out / "tendencies.csv"

@@ -109,6 +109,15 @@ FAMILIES: Rows[Family] = {
         files=("*.json", "*.safetensors", "*.txt", "*.model"),
         marker="config.json",
     ),
+    "huggingface-masked": _latent(
+        *_of("latents.masked_huggingface", "HuggingFaceMasked", "Hugging Face, masked"),
+        proposals=("confidence-orders",),
+        optimal=f"{_MODELS}.latents.masked_diffusion_orders:ConfidenceOrders",
+        spans=False,
+        deterministic=True,
+        bring=f"{_MODELS}.latents.masked_huggingface:bring_masked",
+        files=("*.json", "*.safetensors", "*.txt", "*.model"),
+    ),
     "joint": Family(
         None, None, "Joint proposal", "proposal", ("trees",), asks={"training": "unsupervised"}
     ),

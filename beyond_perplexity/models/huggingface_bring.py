@@ -84,11 +84,11 @@ def bring(
     of keys and values, or whose rows depend on their batch, is taken to read a row at a time.
     """
     options = parse_options(HuggingFaceOptions, architecture, "architecture")
-    folder, revision = _find_folder(options)
+    folder, revision = find_folder(options)
     weights = find_weights(folder)
-    external = _load_weights(folder)
+    external = load_weights(folder)
     check_finite(external, weights[0] if len(weights) == 1 else folder)
-    vocabulary = _vocabulary_of(folder, _load_tokenizer(folder), *_shape(external), cleaning)
+    vocabulary = _vocabulary_of(folder, load_tokenizer(folder), *_shape(external), cleaning)
     model = _wrap(external, vocabulary, options.path, by_row)
     stored = read_json(folder / "config.json", "configuration of a model", "save it again")
     model.stored = str(stored.get("dtype") or stored.get("torch_dtype") or model.stored)
@@ -141,7 +141,7 @@ def _wrap(
     return model
 
 
-def _find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
+def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
     """Return the model's folder and its commit (None for a folder of the user's)."""
     folder = Path(options.path)
     if folder.is_dir():
@@ -175,23 +175,23 @@ def find_weights(folder: Path) -> list[Path]:
     return found
 
 
-def _load_weights(folder: Path) -> PreTrainedModel:
-    """Load the causal language model of a folder, in float32."""
-    with told(f"{folder}: holds no causal language model to load"):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(folder, **LOADED_SAFELY)
+def load_weights(folder: Path, kind: Any = AutoModelForCausalLM, what: str = "causal") -> Any:
+    """Load the language model of a folder, of one of transformers' kinds, in float32."""
+    with told(f"{folder}: holds no {what} language model to load"):
+        loaded: Any = kind.from_pretrained(folder, **LOADED_SAFELY)
     model: PreTrainedModel
     model, report = loaded
     lacking = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
     if lacking:
         fault = f"{lacking[0]} is missing or has another shape, one of {len(lacking)}"
-        asked = "is it the folder of a causal language model?"
+        asked = f"is it the folder of a {what} language model?"
         raise InputError(f"{folder}: its weights do not fit config.json: {fault}; {asked}")
     if not isinstance(model.get_output_embeddings(), torch.nn.Linear):
         raise InputError(f"{folder}: a {model.config.model_type} model has no linear output layer")
     return model
 
 
-def _load_tokenizer(folder: Path) -> Any:
+def load_tokenizer(folder: Path) -> Any:
     """Load the fast tokenizer of a folder."""
     if not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")

@@ -14,6 +14,7 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import Config, architecture
 
 LEAST_TEMPERATURE = 0.01  # scores divided by less leave the range of floating point
+_AS_IT_IS = "an external model with latent variables is taken as it is"
 LEAST_REPLICATES = 10  # of few samples; a density needs 8
 
 
@@ -155,6 +156,8 @@ def check_latent_models(config: Config) -> None:
         if FAMILIES[model["family"]].kind == "latent":
             _check_annotation(name, config)
             _check_training(f"models.{name}", model["training"])
+            if FAMILIES[model["family"]].bring and model["training"]:
+                raise InputError(f"models.{name}.training: {_AS_IT_IS}; remove this key")
     importance = config["importance"]
     _check_temperatures("importance.temperatures", importance["temperatures"])
     smc = (importance["smc"] or {}).get("temperature", 1.0)

@@ -130,12 +130,12 @@ class Models:
         if row.kind not in ("latent", "proposal"):
             return []
         names = ["mentions.parquet", "knowledge_graph.parquet", "aliases.parquet", "trees.parquet"]
-        names += ["graph.safetensors"] if "graph" in row.needs else []
+        names += ["graph.safetensors"] * ("graph" in row.needs) + ["raw.parquet"] * bool(row.bring)
         return [f"<results>/corpora/{self.corpus(name)}/{table}" for table in names]
 
     def vocabulary_files(self, name: str) -> list[str]:
         """List the vocabulary that a model is trained with: none where it brings its own."""
-        if self.row(name).kind == "external":
+        if self.row(name).bring:
             return []
         model = self.find(name)
         return [f"<results>/vocabularies/{model['corpus']}/{model['vocabulary']}.json"]
@@ -153,7 +153,7 @@ class Models:
     def external_files(self, name: str) -> list[str]:
         """List the files of an external model in a folder: a new one is taken anew."""
         row = self.row(name)
-        if row.kind != "external":
+        if not row.bring:
             return []
         folder = Path(self.find(name)["architecture"]["path"])
         return sorted(str(file) for pattern in row.files for file in folder.glob(pattern))
@@ -167,8 +167,8 @@ class Models:
 
     def learns(self, name: str) -> bool:
         """Return whether a model has a training curve: neither counted nor taken as it is."""
-        kind = self.row(name).kind
-        return bool(self.find(name)["training"]) if kind == "external" else kind != "counted"
+        row = self.row(name)
+        return bool(self.find(name)["training"]) if row.bring else row.kind != "counted"
 
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of a model asks for."""
@@ -183,7 +183,7 @@ class Models:
             return found // 4
         if self.row(name).kind == "counted" or self.row(name).reference is None:
             return 0
-        if self.row(name).kind == "external":
+        if self.row(name).bring:
             return ASSUMED_WEIGHTS
         model, held = self.find(name), self._vocabulary(name)
         words = held.get("size") or held.get("maximum_size") or ASSUMED_WORDS

@@ -143,7 +143,8 @@ def shrink(config: Mapping[str, Any], run: Run, size: Mapping[str, int]) -> dict
     stepwise = [
         held
         for name, held in {**small.get("models", {}), **small.get("proposals", {})}.items()
-        if models.row(name).reference and models.row(name).kind not in ("counted", "external")
+        if models.row(name).reference and models.row(name).kind != "counted"
+        if not models.row(name).bring
     ]
     stepwise += [
         held

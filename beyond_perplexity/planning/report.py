@@ -59,6 +59,7 @@ def _tendency_files(run: Run, corpus: str) -> Files:
         "sample_size": _each("tendencies/*/sample_size.parquet", sources),
         "sensitivity": run.embeddings.sensitivity(corpus),
         "prompt_measures": _each("prompts/*/measures.parquet", run.samples.continued(corpus)),
+        "prompt_sensitivity": _each("prompts/*/sensitivity.parquet", run.samples.continued(corpus)),
         "models": _each("models/*/model.json", scored),
         "perplexities": _each("perplexity/*.json", scored),
         "perplexity_differences": _each(

@@ -46,7 +46,7 @@ class RelationPlan:
         models, generating = self._run.models, self._config["generation"]["models"]
         writing = {source.partition("/")[0] for source in self._run.samples.sources(corpus)}
         names = [*self.names(corpus), *(name for name in generating if name in writing)]
-        trained = [name for name in names if models.row(name).kind != "external"]
+        trained = [name for name in names if not models.row(name).bring]
         return as_json({name: models.find(name)["family"] for name in trained})
 
     def corpora(self) -> list[str]:

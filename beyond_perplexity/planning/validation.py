@@ -112,18 +112,21 @@ def _check_kinds(config: configuration_file.Config) -> None:
 def _check_vocabulary(name: str, config: configuration_file.Config) -> None:
     model = config["models"][name]
     family, given = model["family"], model.get("vocabulary")
-    kind, key = FAMILIES[family].kind, f"models.{name}.vocabulary"
-    if kind == "external" and given:
-        raise InputError(f"{key}: a {family} model brings its own tokenizer; remove this key")
-    if kind != "external" and not given:
+    row, key = FAMILIES[family], f"models.{name}.vocabulary"
+    if row.bring:
+        if given:
+            raise InputError(f"{key}: a {family} model brings its own tokenizer; remove this key")
+        return
+    if not given:
         raise InputError(f"models.{name}: key 'vocabulary' is missing")
     of_words = {
         "unnormalized": f"a {family} is trained on distorted words",
         "latent": "trees and mentions are over words",
     }
-    if kind in of_words and config["vocabularies"][given]["kind"] != "closed":
+    if row.kind in of_words and config["vocabularies"][given]["kind"] != "closed":
         held = config["vocabularies"][given]["kind"]
-        raise InputError(f"{key}: '{given}' is {held}, but {of_words[kind]}; name a closed one")
+        wanted = f"{of_words[row.kind]}; name a closed one"
+        raise InputError(f"{key}: '{given}' is {held}, but {wanted}")
 
 
 def _check_writing(name: str, config: configuration_file.Config) -> None:

@@ -39,6 +39,7 @@ from beyond_perplexity.tendencies.measures import (
     star_warning,
 )
 from beyond_perplexity.tendencies.pairs import Measuring
+from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
 from beyond_perplexity.tendencies.statistics import check_comparable, description
 from beyond_perplexity.tendencies.text_comparison import SampleSets, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
@@ -92,7 +93,7 @@ BASELINES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare_sample_sets`: schemas ``tendencies``, ``curves`` and ``words``.
+    """The result of `compare_sample_sets`: tables of schemas ``tendencies``, ``curves``, ``words``.
 
     `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted,
     where there are any; `permuted` says what the tests permute, `encoder` what documents are
@@ -111,6 +112,7 @@ class Comparison:
     encoder: str = ""
     signature: str = ""
     words: pd.DataFrame = field(default_factory=pd.DataFrame)
+    sensitivity: pd.DataFrame | None = None  # of answers to prompts
     baseline: BaselineWords = BASELINES["halves"]
 
 
@@ -164,7 +166,9 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         classes = ClassOptions(stop_words, True)
         of_sets = reference, samples, answered
         others = compare_vectors(*of_sets, views[main]) if compare_vectors else []
-        tables, words, drawn, permuted = _measured(*of_sets, views, classes, options, others)
+        tables, words, drawn, sensitivity, permuted = _measured(
+            *of_sets, views, classes, options, others
+        )
         both = (reference.groups, samples.groups)
         counts = [None if codes is None else int(codes.max()) + 1 for codes in both]
         baseline = "halves" if answered is None else answered.baseline
@@ -185,6 +189,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             permuted=permuted,
             encoder=encoder,
             words=words,
+            sensitivity=sensitivity,
             signature=_signature(options, description(reference.counted), counts, baseline),
             baseline=BASELINES[baseline],
         )
@@ -225,13 +230,14 @@ def _measured(
     classes: ClassOptions,
     options: CompareOptions,
     others: Sequence[MeasureRow],
-) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, pd.DataFrame, str]:
+) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, pd.DataFrame, pd.DataFrame | None, str]:
     """Measure the samples in every reading, with `others`, words and curves in the first.
 
-    Last is what the tests permute, in words.
+    Of answers to prompts also what their tests can find. Last are the units, in words.
     """
     measurement, found, permuted = options.measurement(), {}, ""
     words = drawn = pd.DataFrame()
+    sensitivity = None
     files = reference.files, samples.files
     groups: Groups = answered.prompts if answered else (reference.groups, samples.groups)
     training = (lambda: _training_texts(options)) if options.training is not None else None
@@ -260,9 +266,12 @@ def _measured(
                 texts = reference.files.texts, samples.files.texts
                 words = compare_words(how, texts, view.batch, COMPARED_SOURCE, name).to_pandas()
                 drawn = _curves(pair.sample_sets, measurement)
+                if answered and measurement.permutations and pair.defined:
+                    given = SensitivityOptions(pairs=_SHIFT_PAIRS), options.seed, COMPARED_SOURCE
+                    sensitivity = prompt_effects(pair, measurement, *given).to_pandas()
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
     said = verdicts.joined_facts(permuted, answered.told if answered else "")
-    return found, words, drawn, said
+    return found, words, drawn, sensitivity, said
 
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:

@@ -42,6 +42,7 @@ from beyond_perplexity.report.compare import (
 )
 from beyond_perplexity.report.examples import named_words_table
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
+from beyond_perplexity.report.sensitivity import prompt_sensitivity_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import check_output_folder
 from beyond_perplexity.tendencies import definitions
@@ -294,12 +295,14 @@ def comparison_page(
 ) -> str:
     """Write the page, one HTML file that needs no other, with SVG figures by their names."""
     title = f"{found.samples.path.name} compared with {found.reference.path.name}"
+    effects = found.sensitivity
     tables = {
         "sample_sets": sample_sets_table(found),
         "main": comparison_table(found.measures, found.baseline),
         "texts": texts_table(found.measures, found.labels),
         "words": named_words_table(found.words, found.labels),
         "raw": None if found.raw is None else comparison_table(found.raw, found.baseline, raw=True),
+        "sensitivity": None if effects is None else prompt_sensitivity_table(effects, found.labels),
         "all": all_measures_table(found.measures),
     }
     sample_set = layout.render(
@@ -346,13 +349,18 @@ def comparison_text(found: Comparison) -> str:
 
 
 def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn."""
+    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn.
+
+    Of answers to prompts also ``sensitivity.csv``.
+    """
     figures = draw_figures(found)
     files = layout.drawn_files(figures)
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
     page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
     texts = {n: layout.csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
     words = found.words.drop(columns="source", errors="ignore")
+    if found.sensitivity is not None:
+        texts["sensitivity.csv"] = layout.csv_text(found.sensitivity.drop(columns="source"))
     texts |= {"words.csv": layout.csv_text(words), "compare.html": page}
     layout.write_files(out, files | {name: text.encode() for name, text in texts.items()})
 

@@ -38,6 +38,7 @@ from beyond_perplexity.report.importance_choice import (
     shown_size,
 )
 from beyond_perplexity.report.published import has_estimates, published_beam, published_estimate
+from beyond_perplexity.schemas.draws import EXACT
 
 PRINTED_NOTE = "Columns 'paper': Logan, Gardner & Singh 2020, of larger models."
 BESIDE_TITLE = "Without latent variables, exact, on the same instances and T"
@@ -105,7 +106,8 @@ def _perplexities_beside(beside: pd.DataFrame | None, labels: Labels) -> list[di
     """List the models without latent variables, with a value by latent model."""
     if beside is None:
         return []
-    others = beside[beside["beside"] != beside["model"]]  # its own other sampler has a table alone
+    # What it says itself in other ways has a table alone.
+    others = beside[beside["beside"].str.removesuffix(EXACT) != beside["model"]]
     sums = others.groupby(["beside", "model"], sort=False)[["log_likelihood", "n_tokens"]].sum()
     sums = sums.assign(value=np.exp(-sums["log_likelihood"] / sums["n_tokens"])).reset_index()
     rows = [

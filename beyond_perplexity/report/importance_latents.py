@@ -25,6 +25,7 @@ from beyond_perplexity.report.layout import (
     texts_beside,
     under,
 )
+from beyond_perplexity.schemas.draws import EXACT
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}
@@ -198,6 +199,8 @@ def paired_instances(
         same &= (held.isna() if pd.isna(row[name]) else held == row[name]).to_numpy()
     own = instances.loc[same, ["instance_id", "n_tokens", "log_likelihood"]]
     own = own.rename(columns={"log_likelihood": "estimated", "n_tokens": "t"})
+    if str(scores["beside"].iloc[0]).endswith(EXACT):  # of short texts alone
+        own = own[own["instance_id"].isin(scores["instance_id"])]
     joined = scores.merge(own, on="instance_id", how="outer", validate="one_to_one")
     if len(joined) != len(scores) or len(joined) != len(own):
         raise InputError(
@@ -227,16 +230,19 @@ def compare_beside(
     total, types = joined["n_tokens"].sum(), row["unknown_types"]
     own, other = (-joined[name].sum() / total for name in ("estimated", "log_likelihood"))
     penalty = math.nan if pd.isna(types) else math.log(max(1, types))
-    with_penalty = other + penalty * joined["n_unknown"].sum() / total
-    names = ("model", "proposal", "method", "temperature", "bound", "n_tokens", "n_instances")
+    more = penalty * joined["n_unknown"].sum() / total
+    part = str(scores["beside"].iloc[0]).endswith(EXACT)
+    names = ("model", "proposal", "method", "temperature", "bound")
     return {
         **{name: row[name] for name in names},
+        "n_tokens": int(total),
+        "n_instances": len(joined),
         "chosen_by": row["chosen_by"],
         "perplexity": math.exp(own),
         "beside": str(scores["beside"].iloc[0]),
         "perplexity_beside": math.exp(other),
-        "penalized": _penalized(row, estimates),
-        "penalized_beside": math.exp(with_penalty),
+        "penalized": math.exp(own + more) if part else _penalized(row, estimates),
+        "penalized_beside": math.exp(other + more),
         "difference": held.value,
         **{name: getattr(held, name) for name in ("low", "high", "standard_error", "groups")},
         "groups_effective": held.effective,
@@ -261,7 +267,9 @@ def label_beside(labels: Labels) -> Callable[[str, str], str]:
     """Return what prints the name of a model beside a latent one, which may be that one itself."""
 
     def label(model: str, beside: str) -> str:
-        named = labels.model(beside)
+        named = labels.model(beside.removesuffix(EXACT))
+        if beside.endswith(EXACT):
+            return f"{named}, sum over all latents, of short texts"
         return f"{named}, the most confident position first" if model == beside else named
 
     return label
@@ -304,6 +312,7 @@ def beside_table(
         ),
         Column("nats a token", gap, of="difference", form="+.3f"),
         Column("95% interval", gap, of=("low", "high"), form=_limits),
+        Column("Instances", of="n_instances"),
         Column("all", "Groups", of="groups"),
         Column("effective", "Groups", of="groups_effective", form=".1f"),
         *text_columns("Chosen by", of="chosen_by"),

@@ -47,6 +47,7 @@ INPUTS: Rows[Input] = {
     "sample_size": Input("tendencies:SAMPLE_SIZE"),  # measures of ever more documents
     "sensitivity": Input("tendencies:SENSITIVITY"),  # minimum detectable effects
     "prompt_measures": Input("tendencies:TENDENCY_MEASURES"),  # of continuations of prompts
+    "prompt_sensitivity": Input("tendencies:SENSITIVITY"),  # of these
     "models": Input(owner="model"),  # model.json of every model
     "perplexities": Input(),  # of every model
     "perplexity_differences": Input("perplexity:PERPLEXITY_DIFFERENCES"),  # in bits per byte

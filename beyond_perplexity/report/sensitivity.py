@@ -11,7 +11,7 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures import numbers
-from beyond_perplexity.figures.labels import Labels, parse_source
+from beyond_perplexity.figures.labels import EXTERNAL, Labels, parse_source
 from beyond_perplexity.figures.measure_names import parts_by
 from beyond_perplexity.report.layout import (
     Column,
@@ -99,9 +99,9 @@ def _shift(row: Mapping[Any, Any]) -> str:
     return f"{size}{relative}; {numbers.shown(row['power_reached'], 2)}"
 
 
-def _note(sensitivity: pd.DataFrame, reference: str) -> str:
+def _note(sensitivity: pd.DataFrame, reference: str, *said: str) -> str:
     """Say what is found how often, and of which tests."""
-    level, power, grouped = sensitivity[["level", "power", "groups"]].iloc[0]
+    level, power = sensitivity[["level", "power"]].iloc[0]
     found = (
         f"The shift of a population that one test finds at p < {level:g}, before any adjustment "
         f"for many tests, in {100 * power:g}% of the cases where the population is made of one "
@@ -110,39 +110,79 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
     )
     for why in sensitivity["reason"].dropna().unique():
         found += f" No effect is given: {reason_text(why)}."
-    if not grouped:
-        return (
-            f"{found} Both samples are of independent documents, which the tests permute; the "
-            "total variation is tested by the held-out distance."
-        )
-    return (
-        f"{found} The human sample is of whole groups, the other of as many independent documents. "
-        "The total variation is tested by the held-out distance, the rest by swaps of groups; too "
-        "few groups allow none. Ranks and types by length have no sound test of groups against "
-        "documents, and the power of the largest difference cannot be told from few groups."
-    )
+    return " ".join([found, *said])
 
 
-def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of sensitivity: a row for each test, a column for each number of documents."""
+_OF_DOCUMENTS = (
+    "Both samples are of independent documents, which the tests permute; the total variation is "
+    "tested by the held-out distance."
+)
+_OF_GROUPS = (
+    "The human sample is of whole groups, the other of as many independent documents. The total "
+    "variation is tested by the held-out distance, the rest by swaps of groups; too few groups "
+    "allow none. Ranks and types by length have no sound test of groups against documents, and the "
+    "power of the largest difference cannot be told from few groups."
+)
+_OF_PROMPTS = (
+    "Both samples are of prompts with their answers, of which labels are permuted within each "
+    "prompt and those of one side shifted; words and types are of pairs cut to equal lengths. How "
+    "answers to a prompt vary is that of both texts together: where these differ, only larger "
+    "effects are found."
+)
+
+
+def _effects(
+    name: str,
+    texts: tuple[str, str, str],
+    sensitivity: pd.DataFrame,
+    labels: Labels,
+    *,
+    named: bool = False,
+) -> Table:
+    """Lay out a row for each test of a sample set, and a column for each number of documents.
+
+    `texts` are title, note and heading; `named`: whether sample sets are named.
+    """
+    title, note, heading = texts
     rows = [
-        {"shift in": held["unit"].iloc[0], "tendency": tendency, "test": measure}
+        {"shift in": held["unit"].iloc[0], "model": source}
+        | {"tendency": tendency, "test": measure}
         | {row["n"]: _shift(row) for row in held.to_dict("records")}
-        for (tendency, measure), held in parts_by(sensitivity, "tendency", "measure").items()
+        for (source, tendency, measure), held in parts_by(
+            sensitivity, "source", "tendency", "measure"
+        ).items()
     ]
     titles = {name: row.title for name, row in definitions.TENDENCIES.items()}
     columns = [
+        *text_columns(*["Model"] * named, form=labels.source),
         *text_columns("Tendency", form=lambda name: titles.get(name, name)),
         *text_columns("Test", form=lambda name: TEST_NAMES.get(name, name)),
         *text_columns("Shift in"),
         *(
-            Column(f"{n:,}", "Documents in each of two samples", of=lambda row, n=n: row.get(n, ""))
+            Column(f"{n:,}", heading, of=lambda row, n=n: row.get(n, ""))
             for n in sorted(set(sensitivity["n"]))
         ),
     ]
-    note = _note(sensitivity, labels.reference.lower())
+    return lay_out(name, title, note, columns, rows, sensitivity)
+
+
+def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of sensitivity, of documents or of groups of them."""
+    units = _OF_GROUPS if sensitivity["groups"].iloc[0] else _OF_DOCUMENTS
     title = "Minimum detectable effects and the power they reach, by number of documents"
-    return lay_out("sensitivity", title, note, columns, rows, sensitivity)
+    note = _note(sensitivity, labels.reference.lower(), units)
+    texts = title, note, "Documents in each of two samples"
+    return _effects("sensitivity", texts, sensitivity, labels)
+
+
+def prompt_sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
+    """Make the same table of answers to prompts, of as many as were compared."""
+    if sensitivity.empty:
+        raise NothingToShowError("prompts: nothing was tested, so there is no detectable effect")
+    title = "Minimum detectable effects in answers to prompts, and the power they reach"
+    texts = title, _note(sensitivity, "prompts", _OF_PROMPTS), "Answers of either side"
+    named = not sensitivity["source"].str.startswith(f"{EXTERNAL}/").all()  # not two files
+    return _effects("prompt_sensitivity", texts, sensitivity, labels, named=named)
 
 
 # ---- the test set itself ----

@@ -123,6 +123,7 @@ def temperature_columns(temperatures: Iterable[float]) -> pa.Schema:
 # One row per instance of the latent model `model`, scored by `beside`, a model without latent
 # variables; see importance/posterior_latents.py. Log-likelihoods are in nats. `n_tokens` is T of
 # the latent model, and `log_likelihood` of just that; words inside mentions and the end are apart.
+EXACT = "/exact"  # behind the name of a latent model: short texts, by a sum over all latents
 INSTANCE_SCORES = columns(
     "instance_scores",
     strings("model beside"),

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from scipy.sparse import csc_matrix, csr_matrix, hstack
@@ -86,11 +87,14 @@ class RankShift(Shift):
                 self.counts @ self._sample(how.n - n, rngs).astype(float) + self._second(rngs, n, x)
                 for n in shifted
             )
-            parts.append(self._measure(first, second))
+            parts.append(self.measure(first, second))
         return joined_draws(parts)
 
     def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
-        sample = self.counts @ self._sample(n, rngs).astype(float)
+        return self.thinned(self.counts @ self._sample(n, rngs).astype(float), rngs, x)
+
+    def thinned(self, sample: np.ndarray, rngs: list[np.random.Generator], x: float) -> np.ndarray:
+        """Shift the counts of samples, (V, w), in place."""
         kept = (self._shares / self._shares.max()) ** x
         law = kept * self._shares / (kept @ self._shares)
         for column, rng in enumerate(rngs if x else []):
@@ -99,7 +103,8 @@ class RankShift(Shift):
             sample[:, column] = stays + rng.multinomial(lost, law)
         return sample
 
-    def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
+    def measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
+        """Measure pairs of counts, (V, w) each."""
         tops = (top_ranks(side, self._ranks) for side in (first, second))
         return {"ks_empirical": rank_ks(*tops)}
 
@@ -283,7 +288,7 @@ class HeldOutShift(Shift):
         self.swap = stream(seed, "sensitivity/exchange").permutation(len(totals))
         self._distance = float(np.abs(totals - totals[self.swap]).sum() / totals.sum() / 2)
         self._groups, self._pages = groups, counts @ groups.members  # (V, P)
-        self._texts = hstack([counts, counts[self.swap]], "csc")  # (V, 2 D)
+        self.texts = hstack([counts, counts[self.swap]], "csc")  # (V, 2 D)
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the distance of the shifted population, and x itself."""
@@ -303,26 +308,15 @@ class HeldOutShift(Shift):
         swapped = n_documents * (rng.random(len(documents)) < x)  # those with swapped words
         # Copies of a group stay in one half: what one learns the other must not have read.
         halves = halvings(len(sizes), [rng] * HALVINGS)
-        pages = _Side(self._pages, chosen, halves[chosen])
-        texts = _Side(self._texts, documents + swapped, halves[self._groups.codes[documents]])
+        pages = Side(self._pages, chosen, halves[chosen])
+        texts = Side(self.texts, documents + swapped, halves[self._groups.codes[documents]])
         effective = (permuted_units.effective_groups(side.tokens) for side in (pages, texts))
         if min(effective) < permuted_units.EFFECTIVE_GROUPS:
             return NO_VERDICT
-        tails = []
-        for h in range(HALVINGS):
-            y, inside = np.zeros(len(chosen)), np.zeros(len(documents))
-            for half in (False, True):
-                human, model = pages.half(h, half), texts.half(h, half)
-                marks = (human / human.sum() > model / model.sum()).astype(float)
-                y += pages.inside(marks, h, not half)
-                inside += texts.inside(marks, h, not half)
-            e, error, df = combine(y, pages.tokens, inside, texts.tokens, sample_groups=False)
-            tails.append(float(student.sf(e / error, df)))
-        score = float(norm.isf(np.median(tails)))
-        return NO_VERDICT if math.isnan(score) else score
+        return held_out_score(pages, texts, partial(combine, sample_groups=False))
 
 
-class _Side:
+class Side:
     """Units drawn with replacement from the columns of counts (V, U), and their halves."""
 
     def __init__(self, counts: csc_matrix, chosen: np.ndarray, halves: np.ndarray) -> None:
@@ -339,3 +333,21 @@ class _Side:
         """Count marked tokens of the units of a half, 0 for the others: (len(chosen),)."""
         found = np.asarray(self._counts.T @ marks)[self._chosen]
         return np.where(self._halves[:, h] == first, found, 0)
+
+
+def held_out_score(
+    pages: Side, texts: Side, combined: Callable[..., tuple[float, float, float]]
+) -> float:
+    """Return the normal score of the p-value of the held-out distance of two samples."""
+    tails = []
+    for h in range(HALVINGS):
+        y, inside = np.zeros(len(pages.tokens)), np.zeros(len(texts.tokens))
+        for half in (False, True):
+            human, model = pages.half(h, half), texts.half(h, half)
+            marks = (human / human.sum() > model / model.sum()).astype(float)
+            y += pages.inside(marks, h, not half)
+            inside += texts.inside(marks, h, not half)
+        e, error, df = combined(y, pages.tokens, inside, texts.tokens)
+        tails.append(float(student.sf(e / error, df)))
+    score = float(norm.isf(np.median(tails)))
+    return NO_VERDICT if math.isnan(score) else score

@@ -40,6 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +48,13 @@ import pyarrow as pa
 from beyond_perplexity.inference import halves, p_values, permuted_units
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.tendencies import discrepancy, document_shifts, sensitivity, shifts
+from beyond_perplexity.tendencies import (
+    discrepancy,
+    document_shifts,
+    prompt_shifts,
+    sensitivity,
+    shifts,
+)
 from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
 from beyond_perplexity.tendencies.discrepancy import distances, side_weights
 from beyond_perplexity.tendencies.diversity import diversity_rows
@@ -223,9 +230,11 @@ def rows_of_pair(
     if min(pair.n_documents) < 2:
         return [without_vectors()]
     baseline = embedded_baseline(pair, seed) if options.permutations else None
-    smallest = math.nan, math.nan  # groups of samples and answers to prompts have no shift
-    if pair.samples.groups is None:
-        both = human_shifts(pair.reference, seed=seed)
+    smallest = math.nan, math.nan  # groups of samples have no shift, nor have equal texts
+    same = np.array_equal(pair.reference.vectors, pair.samples.vectors)
+    if pair.samples.groups is None or (pair.prompts and not same):
+        prompted = pair.prompts is not None
+        both = answered_shifts(pair, seed) if prompted else human_shifts(pair.reference, seed=seed)
         smallest = smallest_topic_share(both, pair.n_documents, how, seed)
     return list(embedding_rows(pair, options, seed, baseline=baseline, smallest=smallest))
 
@@ -245,10 +254,14 @@ class TopicShift(shifts.Shift):
     def documents(self, rng: np.random.Generator, n: int, x: float, topic: int) -> np.ndarray:
         """Draw n documents, a share x of them near document `topic`: int64, shape (N,)."""
         topical = rng.binomial(n, x)
-        near = self._near[topic]
+        near = self.near(topic)
         drawn = rng.multinomial(n - topical, np.full(len(self.kernel), 1 / len(self.kernel)))
         drawn[near] += rng.multinomial(topical, np.full(len(near), 1 / len(near)))
         return drawn
+
+    def near(self, topic: int) -> np.ndarray:
+        """Return the documents that are of a topic: int64, shape (T,)."""
+        return self._near[topic]
 
     def topic(self, rng: np.random.Generator) -> int:
         """Draw a topic: the document that it is around."""
@@ -329,6 +342,34 @@ def human_shifts(*texts: EmbeddedText, seed: int) -> BothHalves:
 
     parts = sensitivity.halves(codes, np.ones(len(codes)), seed)
     both = [shift(chosen) for chosen in parts or [np.ones(len(codes), bool)]]
+    return both[0], both[1] if parts else None
+
+
+def _topical(inner: TopicShift, drawn: prompt_shifts.DrawnAnswers, x: float) -> dict[str, float]:
+    n, rng = len(inner.kernel), drawn.rng
+    topical = (drawn.sides >= n) & (rng.random(drawn.sides.shape) < x)
+    near = rng.choice(inner.near(inner.topic(rng)), drawn.sides.shape)
+    first, second = np.where(topical, near, drawn.sides % n)
+    weights = np.bincount(first, minlength=n) - np.bincount(second, minlength=n)
+    return {MMD: float(distances(inner.kernel, weights[:, None] / len(first))[0])}
+
+
+def answered_shifts(pair: EmbeddedPair, seed: int) -> BothHalves:
+    """Make the shifts of both halves of the prompts that both texts answer; see `human_shifts`."""
+    assert pair.prompts is not None
+    prompts, own = pair.prompts, [np.argsort(codes) for codes in pair.prompts.pairs]
+    order = np.stack([own[0], own[1] + len(pair.reference)])  # (2, D)
+
+    def shift(chosen: np.ndarray) -> shifts.Shift:
+        documents, units = order[:, chosen].ravel(), prompts.units[chosen]
+        inner = TopicShift(pair.kernel[np.ix_(documents, documents)])
+        units = np.unique(units, return_inverse=True)[1]
+        held = prompt_shifts.PromptAnswers(units, prompts.whole)
+        measure = partial(_topical, inner)
+        return prompt_shifts.PairShift(inner, held, MMD, measure, of_words=False)
+
+    parts = sensitivity.halves(prompts.units, np.ones(len(prompts.units)), seed)
+    both = [shift(chosen) for chosen in parts or [np.ones(len(prompts.units), bool)]]
     return both[0], both[1] if parts else None
 
 

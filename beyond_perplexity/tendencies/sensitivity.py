@@ -26,7 +26,7 @@ any adjustment for many tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -343,10 +343,15 @@ def minimum_detectable_effects(
     text = _Text(counts.tocsr()[order].tocsc(), codes, values)
     own = options, seed
     parts = [text.part(chosen) for chosen in halves(codes, values[LENGTH], seed)] or [text]
-    first, *second = (list(part.shifts(*own, grouped=groups is not None)) for part in parts)
-    others = {(one.tendency, one.measures): one for one in chain(*second)}
-    pairs = [(one, others.get((one.tendency, one.measures))) for one in first]
+    pairs = pairs_of_shifts([part.shifts(*own, grouped=groups is not None) for part in parts])
     return shift_table(pairs, how, seed, source, grouped=groups is not None)
+
+
+def pairs_of_shifts(halves: Sequence[Iterable[Shift]]) -> list[tuple[Shift, Shift | None]]:
+    """Put the shifts of one half beside those of the other one, if there is one."""
+    first, *second = map(list, halves)
+    others = {(one.tendency, one.measures): one for one in chain(*second)}
+    return [(one, others.get((one.tendency, one.measures))) for one in first]
 
 
 def shift_table(
@@ -356,11 +361,15 @@ def shift_table(
     source: str,
     *,
     grouped: bool,
+    lacking: str | None = None,
 ) -> pa.Table:
-    """Tabulate `minimum_detectable_effects` of both halves; schema ``sensitivity``."""
+    """Tabulate `minimum_detectable_effects` of both halves; schema ``sensitivity``.
+
+    `lacking` is the reason why there is no other half; else it is too small.
+    """
     records: list[Mapping[str, object]] = []
     for shift, other in halves:
-        why = None if other else reason("few_for_halves", least=HALF_UNITS)
+        why = None if other else lacking or reason("few_for_halves", least=HALF_UNITS)
         for measure, n, x, power in detected_shifts(shift, other, how, seed):
             sizes = (math.nan, math.nan) if math.isnan(x) else shift.size(measure, x)
             size, relative, reached = (None if math.isnan(y) else y for y in (*sizes, power))

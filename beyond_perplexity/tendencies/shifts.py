@@ -96,18 +96,25 @@ class Shift(ABC):
 
 
 def smoothed(
-    values: Mapping[str, np.ndarray], codes: np.ndarray, seed: int
+    values: Mapping[str, np.ndarray], codes: np.ndarray, seed: int, alike: float = 0.0
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Make varied copies of documents, by their length and the tokens of classes: (D,) each.
 
     Lengths are moved by a normal kernel of half of Silverman's width, and drawn to their mean so
     that the variance stays; shares of classes are kept, up to a rounding at random. The group of
-    copy r of a document is `codes` + P r, with P groups.
+    copy r of a document is `codes` + P r, with P groups. Of the kernel's variance documents of a
+    group have the share `alike` in common.
     """
     rng, length = stream(seed, "sensitivity/smoothed"), values[LENGTH]
     copies = max(1, round(_COPIES / max(len(codes), 1)))
     lengths, mean, width = np.tile(length, copies), length.mean(), 0.53 * len(codes) ** -0.2
-    moved = width * length.std() * rng.normal(size=len(lengths))
+    groups = np.repeat(np.arange(copies), len(codes)) * (int(codes.max(initial=-1)) + 1)
+    groups += np.tile(codes, copies)
+    noise = rng.normal(size=len(lengths))
+    if alike:
+        common = rng.normal(size=int(groups.max(initial=-1)) + 1)[groups]
+        noise = math.sqrt(alike) * common + math.sqrt(1 - alike) * noise
+    moved = width * length.std() * noise
     moved = mean + (lengths - mean + moved) / math.sqrt(1 + width**2)
     shortest = length.min()
     moved = shortest + np.abs(np.floor(moved + rng.random(len(moved))).astype(int) - shortest)
@@ -116,8 +123,7 @@ def smoothed(
         if row.histogram in values:  # a class may not be counted
             exact = np.tile(values[row.histogram], copies) / np.maximum(lengths, 1) * moved
             found[row.histogram] = np.floor(exact + rng.random(len(exact))).astype(int)
-    groups = np.repeat(np.arange(copies), len(codes)) * (int(codes.max(initial=-1)) + 1)
-    return found, groups + np.tile(codes, copies)
+    return found, groups
 
 
 class _HistogramShift(Shift):

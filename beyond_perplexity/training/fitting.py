@@ -17,7 +17,7 @@ from beyond_perplexity.corpus.token_batches import TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import CountedModel, LanguageModel, TrainedModel
-from beyond_perplexity.models.families import families_of, find_row, training_modules
+from beyond_perplexity.models.families import FAMILIES, find_row, training_modules
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.registry import WEIGHTS, save_model
@@ -180,7 +180,7 @@ def _vocabulary(
     bring = registry.find_named(find_row(family).bring)
     if bring is None:
         if path is None:
-            bringing = ", ".join(families_of("external"))
+            bringing = ", ".join(name for name, row in FAMILIES.items() if row.bring)
             raise InputError(f"vocabulary: is missing; only {bringing} models bring their own")
         return load_vocabulary(path), None, None
     if path is not None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from beyond_perplexity.models.latent import LatentModule, UnnormalizedModel
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.training.fitting import Fitting, measure_untrained
-from beyond_perplexity.training.loop import TrainingResult, train
+from beyond_perplexity.training.loop import TrainingResult, curve_row, train
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 
@@ -57,7 +57,10 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
             "training.scheduled_sampling: is for models without latent variables; leave it out"
         )
     job.set_initial_weights()
-    model = family.create(job.config.get("architecture", {}), job.vocabulary, job.corpus)
+    if job.external is not None:
+        model: Any = cast(Any, job.external).with_lengths(job.corpus, job.vocabulary)
+    else:
+        model = family.create(job.config.get("architecture", {}), job.vocabulary, job.corpus)
 
     def rows(split: str, batch_tokens: int) -> WholeInstances:
         instances = model.instances(job.corpus, split, job.vocabulary)
@@ -67,10 +70,24 @@ def _fit_latent(job: Fitting, family: type[LatentModule]) -> tuple[TrainedModel,
     def sources(batch_tokens: int) -> tuple[WholeInstances, WholeInstances]:
         return rows("train", batch_tokens), rows("valid", batch_tokens)
 
+    if job.external is not None:
+        return model, _measure_latent(model, rows("valid", job.options.batch_tokens), job)
     result = train(model, sources(job.options.batch_tokens), *job.how)
     if job.wake is None:
         return model, result
     return model, replace(result, then=resolve_name(TRAIN_AWAKE)(model, job, sources))
+
+
+@torch.no_grad()
+def _measure_latent(model: LatentModule, valid: WholeInstances, job: Fitting) -> TrainingResult:
+    """Give an external model the one row of a training curve that it has."""
+    if job.config.get("training"):
+        raise InputError(f"training: a {model.config['family']} model is taken as it is; remove it")
+    model.to(job.device)
+    batches = [valid.batch(pieces).to(job.device) for pieces in valid.ordered()]
+    total = sum(float(model.loss(batch)) for batch in batches)
+    loss = total / sum(batch.predictions for batch in batches)
+    return TrainingResult([curve_row(0, 1.0, "valid", loss)], loss, 0, 0)
 
 
 def _fit_unnormalized(

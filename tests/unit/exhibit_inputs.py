@@ -77,6 +77,7 @@ def _tendencies():
         "curves": synthetic_tables.make_curves(SOURCES),
         "sample_size": synthetic_tables.make_sample_size(SOURCES),
         "sensitivity": synthetic_tables.make_sensitivity(),
+        "prompt_sensitivity": synthetic_tables.make_sensitivity().assign(source="lstm/beam"),
         "words": pd.concat(
             synthetic_tables.make_words(source, ["in conclusion", "said"], [1.5, -0.7])
             for source in SOURCES

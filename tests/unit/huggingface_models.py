@@ -1,13 +1,25 @@
 """Tiny Hugging Face models with random weights and their tokenizers, made without a network."""
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import (
+    BertConfig,
+    BertForMaskedLM,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
 )
 
 TEXTS = [
@@ -62,6 +74,31 @@ def make_llama(folder, seed=0):
     own = {"initializer_range": 0.6, "tie_word_embeddings": False, **sizes, **ends}
     config = LlamaConfig(max_position_embeddings=CONTEXT, **own)
     return save(folder, seed, LlamaForCausalLM, config)
+
+
+MASKED = {name: f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+
+
+def make_masked(folder, seed=0, roberta=False, rows=3, without=(), kind=None):
+    """Save a masked model of pieces of words, with rows that are no token; return it."""
+    special = {f"{name}_token": text for name, text in MASKED.items() if name not in without}
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    names = {"special_tokens": list(special.values()), "show_progress": False}
+    tokenizer.train_from_iterator(TEXTS, trainers.WordPieceTrainer(vocab_size=60, **names))
+    around = [(text, tokenizer.token_to_id(text)) for text in ("[CLS]", "[SEP]")]
+    single = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=around)
+    tokenizer.post_processor = single
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 32, "max_position_embeddings": 20, "pad_token_id": 0}
+    sizes |= {"vocab_size": tokenizer.get_vocab_size() + rows, "initializer_range": 0.5}
+    config, plain = (
+        (RobertaConfig, RobertaForMaskedLM) if roberta else (BertConfig, BertForMaskedLM)
+    )
+    return save(folder, seed, kind or plain, config(**sizes))
 
 
 MAKERS = {"gpt2": make_gpt2, "llama": make_llama}

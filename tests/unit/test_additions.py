@@ -64,7 +64,8 @@ for model in config["models"]:
     if model in latent["models"]:
         continue
     exact = run.models.row(model).kind != "unnormalized"
-    for script in ["score_contrast", "contrast"] + ["measure_perplexity", "predict_words"] * exact:
+    scripts = ["measure_perplexity", "predict_words", "draw_thoughts"] * exact
+    for script in ["score_contrast", "contrast", *scripts]:
         note(script, *run.models.code(model), what=model)
     if not exact:
         continue
@@ -78,6 +79,7 @@ for proposal in config["proposals"]:
     for draw in DRAWS:
         note("draw", *plan.code(model, proposal, draw), what=f"{proposal}/{draw}")
     note("reduce_weights", *plan.reduction_code(proposal), what=proposal)
+note("reduce_thoughts", *run.thoughts.reduction_code())
 codes["count_statistics"] = run.samples.counting_code("scripts/count_statistics.py")
 codes["write_overview"] = run.report.overview_code("scripts/write_overview.py")
 for script, rows in (("tabulate", TABLES), ("plot", FIGURES)):
@@ -155,7 +157,7 @@ def test_what_no_result_has_changes_nothing(before, tree) -> None:
 
 def test_an_estimator_changes_what_estimates_and_shows_estimates(before, tree) -> None:
     add(tree, "estimator")
-    beginnings = ("reduce_weights", "tabulate importance/", "plot importance/", "write_overview")
+    beginnings = ("reduce_", "tabulate importance/", "plot importance/", "write_overview")
     assert find_changed(before, tree) == (pick(before, *beginnings), set())
 
 
@@ -240,7 +242,7 @@ def test_a_default_of_training_trains_no_counted_model(before, tree) -> None:
     edit(options, "patience: Count = 3", "patience: Count = 4")
     changed, _ = find_changed(before, tree)
     trained = pick(before, "train ")
-    assert trained - changed == {f"train {name}" for name in ("trigram", "kn-3")}
+    assert trained - changed == {f"train {name}" for name in ("trigram", "kn-3", "kneser-ney")}
 
 
 @pytest.mark.parametrize("family", ["lstm", "sentence-rnn", "discriminative-rnng", "huggingface"])

@@ -669,7 +669,9 @@ def test_without_an_end_an_rnng_has_none_to_count_or_train_and_all_families_are_
     joint = model.log_joint(batch, torch.arange(2), model.annotated(batch)).detach()
     assert float(model.loss(batch).detach()) == pytest.approx(-float(joint.sum()), rel=1e-6)
     assert model.n_tokens(batch).tolist() == [3, 1]
-    assert set(families.families_of("latent")) == set(ENDED)
+    # What is brought is a family that is here, by another network; see `test_masked_diffusion`.
+    made = {name for name in families.families_of("latent") if not families.FAMILIES[name].bring}
+    assert made == set(ENDED)
 
 
 ROOT = Path(__file__).parents[2]

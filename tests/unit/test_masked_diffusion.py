@@ -11,10 +11,14 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from transformers import AutoTokenizer, BertModel
 
 from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.model_pair import load_pair, weigh
 from beyond_perplexity.importance.particle_runs import FilterSetting, conditional_smc, smc_log_prob
 from beyond_perplexity.importance.posterior_latents import score_beside
+from beyond_perplexity.importance.ways_to_draw import WeightOptions
 from beyond_perplexity.models.latents import masked_diffusion
 from beyond_perplexity.models.latents.masked_diffusion import MaskedDiffusion
 from beyond_perplexity.models.latents.masked_diffusion_lengths import (
@@ -24,13 +28,16 @@ from beyond_perplexity.models.latents.masked_diffusion_lengths import (
 )
 from beyond_perplexity.models.latents.masked_diffusion_orders import UNIFORM, ConfidenceOrders
 from beyond_perplexity.models.latents.masked_diffusion_scores import MOST_EXACT
+from beyond_perplexity.models.latents.masked_huggingface import WindowLengths, bring_masked
 from beyond_perplexity.models.registry import load_any
-from beyond_perplexity.schemas.corpora import MENTIONS
+from beyond_perplexity.schemas.corpora import MENTIONS, RAW
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.fitting import fit_files
+from tests.unit import huggingface_models, planned
 from tests.unit import masked_diffusion_reference as reference
 from tests.unit.evaluator_oracles import check_refused
 from tests.unit.rnng_corpus import VOCABULARY, rows_of, write_corpus
+from tests.unit.small_corpora import write_documents
 
 SIZES = {"width": 8, "heads": 2, "feedforward_size": 12, "layers": 2}
 LENGTHS = [2, 1, 3, 2, 2, 2, 1, 1, 1]  # as many training texts of 0, 1, ... words
@@ -106,6 +113,15 @@ def test_the_exact_sum_is_that_over_all_orders_whatever_draws_them():
             weights = (log_p - log_q - exact).exp()  # of p(x)
             assert float((log_q.exp() * weights).sum()) == pytest.approx(1, abs=1e-9)
     assert math.isnan(model.exact_log_prob(batch_of([3] * (MOST_EXACT + 1)))[0])
+    texts = [[3] * (MOST_EXACT + 1), [4, 2, 8]]
+    held = [
+        Instance(k, {"tokens": np.array(t), "latents": np.arange(len(t))})
+        for k, t in enumerate(texts)
+    ]
+    (row,) = model.exact_rows(held)
+    assert (row["instance_id"], row["n_words"], row["n_tokens"], row["n_unknown"]) == (1, 3, 4, 1)
+    assert row["log_likelihood"] == pytest.approx(float(model.exact_log_prob(batch_of(texts[1]))))
+    assert row["log_likelihood_end"] == pytest.approx(log_length(model, 3))
 
 
 @torch.no_grad()
@@ -284,3 +300,161 @@ def test_scores_do_not_depend_on_what_else_is_asked(monkeypatch):
     for part in torch.arange(200).split(30):
         assert torch.equal(scores(hidden[part]), whole[part])
     assert torch.equal(scores(hidden), whole)
+
+
+# ---- masked models of Hugging Face ----
+
+TEXT = "the cat sat on the log ."
+
+
+def said_by_transformers(network, tokenizer, tokens, hidden):
+    """Return log p of every token of a text at each place, of one mask, by transformers alone."""
+    read = [
+        tokenizer.mask_token_id if out else token for token, out in zip(tokens, hidden, strict=True)
+    ]
+    row = [tokenizer.cls_token_id, *read, tokenizer.sep_token_id]
+    logits = network(input_ids=torch.tensor([row])).logits[0, 1:-1].double()
+    never = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    never |= set(range(len(tokenizer), logits.shape[1]))
+    logits[:, sorted(never)] = -math.inf
+    return logits.log_softmax(1)
+
+
+@pytest.fixture(params=[False, True], ids=["bert", "roberta"])
+def masked(tmp_path, request):
+    network = huggingface_models.make_masked(tmp_path / "masked", roberta=request.param)
+    model, vocabulary, source = bring_masked({"path": str(tmp_path / "masked")}, {"language": "en"})
+    assert list(source["weights"]) == ["model.safetensors"]
+    model.lengths = WindowLengths(LENGTHS, model.shapes["window"])
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "masked")
+    return model, vocabulary, network, tokenizer
+
+
+@torch.no_grad()
+def test_a_masked_model_has_the_mean_over_orders_by_transformers(masked):
+    """Oracle: sums over sets of shown tokens, and over all texts of one token, by a plain loop."""
+    model, vocabulary, network, tokenizer = masked
+    for text in ("the", "a rose is", TEXT):
+        ids = vocabulary.encode([text])[0]
+        theirs = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert (ids - 3).tolist() == theirs
+        n, mean = len(ids), {frozenset(): 1.0}
+        for size in range(1, n + 1):
+            for shown in map(frozenset, itertools.combinations(range(n), size)):
+                mean[shown] = 0.0
+                for i in shown:
+                    hidden = [k not in shown - {i} for k in range(n)]
+                    table = said_by_transformers(network, tokenizer, theirs, hidden)
+                    mean[shown] += mean[shown - {i}] * math.exp(table[i, theirs[i]]) / size
+        batch = batch_of(ids)
+        exact = float(model.exact_log_prob(batch)[0])
+        wanted = math.log(mean[frozenset(range(n))]) + log_length(model, n)
+        assert exact == pytest.approx(wanted, abs=1e-5)
+        if n <= 4:
+            orders = rows_of(all_orders(n))
+            joint = model.log_joint(batch, zeros(len(orders)), orders)
+            assert exact == pytest.approx(float(joint.logsumexp(0)), abs=1e-9)
+    every = [k for k in range(2, vocabulary.size) if k not in vocabulary.impossible]
+    total = float(model.exact_log_prob(batch_of(*([k] for k in every))).logsumexp(0))
+    assert total == pytest.approx(log_length(model, 1), abs=1e-6)
+    window = model.shapes["window"]
+    assert window == 20 - 2 - ("roberta" in type(network).__name__.lower())
+    longest = torch.tensor(([5, 6, 7] * 7)[:window])
+    assert model.hidden_scores(longest, torch.ones(1, window, dtype=torch.bool)).isfinite().all()
+    masses = np.exp(model.lengths.log_prob(np.arange(window + 2)))
+    assert (masses.sum(), masses[-1]) == (pytest.approx(1), 0)
+    assert model.lengths.draw(np.array([0, 0.5, 1 - 1e-16])).max() == window
+    assert "[CLS] the [SEP]" not in vocabulary.decode([vocabulary.encode(["[CLS] the"])[0]])
+
+
+@torch.no_grad()
+def test_scores_of_masked_models_depend_on_nothing_else_and_texts_are_drawn_by_them(masked):
+    """Oracles: other masks, bit for bit; frequencies of texts of one token (χ²)."""
+    model, vocabulary, *_ = masked
+    tokens, random = torch.from_numpy(vocabulary.encode([TEXT])[0]).long(), np.random.default_rng(0)
+    hidden = torch.from_numpy(random.random((60, len(tokens))) < 0.6)
+    whole = model.hidden_scores(tokens, hidden)
+    for rows in (torch.tensor([7]), torch.from_numpy(random.permutation(60))):
+        assert torch.equal(model.hidden_scores(tokens, hidden[rows]), whole[rows])
+    drawn = model.simulate(1, "t", range(3_000), 12, vocabulary)
+    single = [int(one.instance.arrays["tokens"][0]) for one in drawn if len(one.latents) == 1]
+    every = [k for k in range(2, vocabulary.size) if k not in vocabulary.impossible]
+    p = model.exact_log_prob(batch_of(*([k] for k in every))).exp().numpy()
+    assert len(single) / 3_000 == pytest.approx(p.sum(), abs=0.03)
+    likely = np.argsort(-p)[:4]
+    seen = np.array([single.count(every[k]) for k in likely])
+    counts = [*seen, len(single) - seen.sum()]
+    wanted = np.append(p[likely], p.sum() - p[likely].sum()) / p.sum() * len(single)
+    assert stats.chisquare(counts, wanted).pvalue > 0.001
+
+
+def test_masked_models_are_brought_into_a_folder_and_weighed_as_others(tmp_path):
+    """Oracle: exact sums; the folder says the same as the model that was brought."""
+    huggingface_models.make_masked(tmp_path / "masked")
+    texts = ["The cat sat", "a rose is a rose", "the dog", "the new .", "said the low"] * 8
+    write_documents(tmp_path / "documents.parquet", texts, (["train"] * 3 + ["valid", "test"]) * 8)
+    write_shard(tmp_path / "raw.parquet", RAW, {"doc_id": range(40), "text": texts}, {})
+    config = {"family": "huggingface-masked", "architecture": {"path": str(tmp_path / "masked")}}
+    files = tmp_path / "documents.parquet", None, config, 1, torch.device("cpu")
+    fit_files(*files, tmp_path / "model", tmp_path / "checkpoints", {})
+    pair, vocabulary = load_pair(tmp_path / "model", tmp_path / "model", "cpu", 1, "m/o")
+    corpus = CorpusFiles.of(tmp_path)
+    held = list(pair.model.instances(corpus, "test", vocabulary))
+    assert [one.instance_id for one in held] == list(range(4, 40, 5))
+    assert sum(pair.model.shapes["lengths"]) == 24
+    assert pair.model.t_definition == "tokens of its own and the end"
+    bare, *_ = bring_masked(config["architecture"] | {"count_eos": False}, {})
+    one = pair.batch(held[0])
+    assert (bare.t_definition, int(bare.n_tokens(one)[0])) == (
+        "tokens of its own",
+        one.tokens.shape[1],
+    )
+    end = float(pair.model.length_log_prob(one.lengths["tokens"])[0])
+    given = [float(model.exact_log_prob(one)[0]) for model in (pair.model, bare)]
+    assert given[0] == pytest.approx(given[1] + end)
+    batch = pair.batch(held[0])
+    exact = float(pair.model.exact_log_prob(batch)[0])
+    (columns,) = weigh(pair, held[:1], WeightOptions(temperature=1.0), range(600))
+    weights = np.exp(columns["log_p"] - columns["log_q"] - exact)
+    error = weights.std() / 600**0.5
+    assert abs(weights.mean() - 1) < 4 * error
+    setting = FilterSetting(pair.model, pair.proposal, batch, 8, 1.0)
+    numbers = torch.from_numpy(
+        np.random.default_rng(0).random((100, 9, len(held[0].arrays["tokens"])))
+    )
+    particles = (smc_log_prob(setting, numbers, zeros(100)).log_prob - exact).exp()
+    assert float(particles.mean()) == pytest.approx(1, abs=4 * float(particles.std()) / 10)
+    model, *_ = bring_masked(config["architecture"], {})
+    model.with_lengths(corpus, vocabulary)
+    assert float(model.exact_log_prob(batch)[0]) == exact
+    wrong = {**config, "training": {"maximum_steps": 3}}
+    with pytest.raises(InputError, match="taken as it is; remove it"):
+        fit_files(files[0], None, wrong, *files[3:], tmp_path / "m", tmp_path / "c", {})
+
+
+def test_what_is_no_distribution_over_orders_is_refused_in_one_line(tmp_path):
+    make = huggingface_models.make_masked
+    make(tmp_path / "none", without=("mask",))
+    make(tmp_path / "headless", kind=BertModel)
+    huggingface_models.make_gpt2(tmp_path / "causal")
+    make(tmp_path / "few", rows=-3)
+    for name, said in (
+        ("none", "its tokenizer has no token that hides one"),
+        ("headless", "its weights do not fit config.json"),
+        ("causal", "holds no masked language model to load"),
+        ("few", "the model has only"),
+    ):
+        with pytest.raises(InputError, match=said) as error:
+            bring_masked({"path": str(tmp_path / name)}, {})
+        assert "\n" not in str(error.value)
+    held = {"family": "huggingface-masked", "corpus": "wikipedia", "architecture": {"path": "x"}}
+    orders = {"model": "m", "family": "confidence-orders", "temperatures": [1.0]}
+    smoke = "configs/smoke-importance.yaml"
+    run = planned.run_of(smoke, models={"m": held}, proposals={"m-orders": orders})
+    assert "<results>/corpora/wikipedia/raw.parquet" in run.models.tables("m")
+    assert (run.models.vocabulary_files("m"), run.models.learns("m")) == ([], False)
+    for more, said in (
+        ({"vocabulary": "words"}, "brings its own tokenizer"),
+        ({"training": {"maximum_steps": 5}}, "models.m.training: an external model"),
+    ):
+        assert said in planned.refused(planned.load(smoke, models={"m": held | more}))

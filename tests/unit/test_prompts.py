@@ -466,7 +466,7 @@ def test_a_run_continues_prompts_where_it_is_asked_to() -> None:
     group, table = f"tendencies/{corpus}", {"exhibit": "prompts"}
     assert run.report.inputs(TABLES, group=group, **table) == {"prompt_measures": measures}
     named = [set(one.report.shown("tables", TABLES)) for one in (without, run)]
-    assert len(named[1] - named[0]) == 1
+    assert len(named[1] - named[0]) == 2
     for key, value, said in (
         ("models", ["nobody"], "generation.prompts.models"),
         ("decodings", ["beam"], "generation.prompts.decodings: 'beam' draws whole documents"),
@@ -500,6 +500,7 @@ def test_a_job_writes_answers_and_measures_of_the_same_prompts(tmp_path, grouped
         "device": "cpu",
         "answers": answered,
         "measures": measures,
+        "sensitivity": tmp_path / "sensitivity.parquet",
         **({"group-column": "title"} if grouped else {}),
     }
     with threads.set_threads(torch.get_num_threads()):
@@ -518,3 +519,6 @@ def test_a_job_writes_answers_and_measures_of_the_same_prompts(tmp_path, grouped
     shown = ["tendency", "measure", "value", "p_value", "baseline", "verdict"]
     pd.testing.assert_frame_equal(found[shown], expected[shown], check_dtype=False)
     check_schema(measures, TENDENCY_MEASURES)
+    effects = pd.read_parquet(tmp_path / "sensitivity.parquet")
+    assert set(effects["source"]) == {"m/a"}
+    assert effects["reason"].str.contains("few_for_halves").all()

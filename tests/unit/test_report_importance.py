@@ -593,6 +593,18 @@ def test_the_difference_is_paired_and_its_interval_that_of_students_t():
     (row,) = beside_table(whole, own, scores, None, Labels()).tidy.to_dict("records")
     assert row["penalized"] == 130.0
     assert row["penalized_beside"] == pytest.approx(math.exp(5.0 + 0.2 * math.log(7)))
+    # What is summed over all latents is of short texts alone, and so is what stands beside it.
+    exact = scores.iloc[:30].assign(beside="bits/exact", log_likelihood=-49.0)
+    table = beside_table(whole, own, pd.concat([scores, exact]), None, Labels())
+    other, row = table.tidy.to_dict("records")
+    assert (other["n_instances"], row["n_instances"], row["n_tokens"]) == (40, 30, 300)
+    assert row["perplexity_beside"] == pytest.approx(math.exp(4.9))
+    assert row["difference"] == pytest.approx(-0.1)
+    assert row["penalized"] == pytest.approx(math.exp(4.8 + 0.2 * math.log(7)))
+    assert table.rows[1][4].endswith("sum over all latents, of short texts")
+    sampled = whole.assign(method="importance_sampling")
+    shown = [sampling_table(sampled, one, Labels()).rows for one in (exact, None)]
+    assert shown[0] == shown[1]
     own, scores = paired(5, 0.0, 0.1)
     chosen = bits_estimates({("q", SMC, 1.0): 93.0})
     with pytest.raises(InputError, match=r"bits and lstm are of different instances \(4 and 5\)"):

@@ -2,12 +2,13 @@
 
 Oracles: tests of drawn pairs; the textbook's power of the difference of means; shifts applied to
 documents one by one, which fall with the root of their number; pairs of a population that is not
-the reference (a case of `benchmarks/powers.py`).
+the reference (cases of `benchmarks/powers.py`); for answers to prompts the tests' own statistics.
 """
 
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -16,17 +17,26 @@ from scipy.stats import norm
 
 from benchmarks.calibration import rates
 from benchmarks.populations import Topics
-from benchmarks.powers import PrintedPower, References
+from benchmarks.powers import (
+    PrintedPower,
+    PrintedPromptPower,
+    PromptReferences,
+    References,
+    opened_answers,
+)
+from benchmarks.prompts import Answered
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.report.sensitivity import sensitivity_table
+from beyond_perplexity.inference.prompts import Prompts
+from beyond_perplexity.report.sensitivity import prompt_sensitivity_table, sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import (
     document_measures,
     document_shifts,
+    prompt_shifts,
     sensitivity,
     shifts,
     type_token,
@@ -34,6 +44,7 @@ from beyond_perplexity.tendencies import (
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
+from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
 from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, minimum_detectable_effects
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_measures import randomized_words
@@ -406,3 +417,111 @@ def test_the_power_that_is_printed_is_that_of_the_population(key):
     (found,) = rates("unit", PrintedPower("unit", held, key), 120)
     error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
     assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error
+
+
+# ---- answers to prompts ----
+
+
+def answered(n: int, asked=(1, 1), authors: int = 1, same: bool = False):
+    """Open answers of a synthetic population as the package does."""
+    case = Answered("sensitivity", Topics(n_topics=40, own=60), n, asked, authors=authors)
+    human, model, prompts = case.answers_of(case.drawn(np.random.default_rng(5)), 0)
+    model = human if same else model
+    return opened_answers(human, model, prompts, case.population.classes)
+
+
+def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
+    """Oracles: the test's own t and distances of the same answers; labels counted."""
+    for asked, authors in (((1, 1), 1), ((3, 3), 1), ((1, 1), 3)):
+        with answered(60, asked, authors) as pair:
+            held = prompt_shifts.PromptAnswers.of(pair, 10_000, 1)
+            ranks = next(held.shifts(MeasurementOptions(), 1))
+            how = Measuring.of(pair, MeasurementOptions(permutations=1), 1)
+            t = document_measures.randomized_numbers(how)
+            words = randomized_words(how.for_words) | document_measures.randomized_types(
+                how.for_words
+            )
+        n = len(held.units)
+        own = np.arange(n)
+        prompts = Prompts.of((own, own), held.units, held.whole)
+        plain = prompt_shifts.DrawnAnswers(
+            np.random.default_rng(0), own, prompts, np.stack([own, own + n])
+        )
+        own, cut = held.values, held.cut
+        for tendency, measured in (
+            ("rank_frequency", ranks._measure(plain, 0.0)),
+            ("length", prompt_shifts._numbers(own["length"], own["length"], True, plain, 0.0)),
+            ("symbols", prompt_shifts._numbers(own["symbols"], own["length"], False, plain, 0.0)),
+            ("type_token_unigrams", prompt_shifts._types(cut["types"], cut["length"], plain, 0.0)),
+        ):
+            for measure, value in measured.items():
+                observed = (t | words)[tendency, measure][-1]
+                assert value == pytest.approx(abs(observed), rel=1e-9), (tendency, measure)
+        dealt = [plain.dealt(of_words=own).sides for own in (True, False) for _ in range(20)]
+        for sides in dealt:
+            assert sorted(sides.ravel()) == list(range(2 * n))
+            codes = held.units[sides % n]
+            assert (np.bincount(codes[0]) == np.bincount(codes[1])).all()
+            if held.whole:
+                moved = (sides[0] >= n).astype(int)
+                assert set(np.bincount(codes[0], moved) / np.bincount(codes[0])) <= {0.0, 1.0}
+        assert 0.4 < np.mean([(sides[0] >= n).mean() for sides in dealt]) < 0.6
+        drawn = prompt_shifts.DrawnAnswers.of(held, np.random.default_rng(1), n)
+        copies = np.bincount(drawn.prompts.units)
+        assert len(copies) == len(np.unique(held.units))
+        for copy in range(len(copies)):  # whole prompts, each of its own pairs once
+            pairs = drawn.pairs[drawn.prompts.units == copy]
+            assert sorted(pairs) == np.flatnonzero(held.units == held.units[pairs[0]]).tolist()
+
+
+def test_the_smallest_shift_of_means_is_that_of_the_paired_t():
+    """Oracle: the closed form of the paired t, of pairs whose prompts differ and do not."""
+    rng, found = np.random.default_rng(3), []
+    for common in (0.0, 12.0):
+        own = rng.normal(0, common, 400) if common else np.zeros(400)
+        lengths = np.concatenate([120 + own, 120 + own]) + rng.normal(0, 8, 800)
+        lengths = lengths.round().astype(int)
+        held = prompt_shifts.PromptAnswers(np.arange(400), False, {"length": lengths})
+        inner = shifts.LengthShift(shifts.Histogram.of_documents(lengths.astype(np.int64) << 32))
+        measure = partial(prompt_shifts._numbers, lengths, lengths, True)
+        shift = prompt_shifts.PairShift(inner, held, "ks mean_difference", measure, of_words=False)
+        x = _Search(shift, N, HOW, 1).smallest("mean_difference", 0.05)
+        error = np.diff(lengths.reshape(2, -1), axis=0).std() / N**0.5
+        power = norm.isf(0.025) + norm.isf(1 - HOW.power)
+        assert x * lengths.mean() == pytest.approx(power * error, rel=0.08)
+        found.append(_Search(shift, N, HOW, 1).smallest("ks", 0.05))
+    assert found[1] < 2 * found[0]  # prompts that differ cost the test of pairs little
+
+
+def test_the_power_that_is_printed_for_answers_is_that_of_the_population():
+    """Small cases of `benchmarks/powers.py`: 120 pairs of the population; 3 binomial errors."""
+    asked = Answered("unit", Topics(n_topics=40, own=60), 100)
+    given = asked.population, 400, 100, False
+    held = PromptReferences(*given, many=2, pairs=30, asked=asked)
+    for key in (("length", "mean_difference"), ("stop_words", "ks"), ("unigram", "tvd")):
+        (found,) = rates("unit", PrintedPromptPower("unit", held, key), 120)
+        error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
+        assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error, found
+
+
+def test_few_prompts_and_equal_answers_have_no_effect_and_the_reason():
+    how = SensitivityOptions(pairs=10)
+    for given, said in (
+        ({"n": 50}, "half of the reference has fewer than 30 effective documents or groups"),
+        ({"n": 90, "same": True}, "both texts have the same answers"),
+    ):
+        with answered(**given) as pair:
+            found = prompt_effects(pair, MeasurementOptions(), how, 1, "lstm/beam").to_pandas()
+        assert len(found) == 10
+        assert found[["minimum_detectable_effect", "power_reached"]].isna().all(axis=None)
+        assert said in reason_text(found["reason"][0])
+        assert said in prompt_sensitivity_table(found, Labels()).note
+    with answered(90, (2, 2)) as pair:
+        found = prompt_effects(pair, MeasurementOptions(), how, 1, "lstm/beam")
+    assert found.schema == SENSITIVITY
+    held = found.to_pandas()
+    assert set(held["n"]) == {180}
+    assert held["minimum_detectable_effect"].notna().sum() >= 8
+    shown = prompt_sensitivity_table(pd.concat([held, held.assign(source="gru/beam")]), Labels())
+    assert [one.title for one in shown.columns] == ["Model", "Tendency", "Test", "Shift in", "180"]
+    assert len(shown.rows) == 20

@@ -408,7 +408,16 @@ def test_what_differs_is_rejected_and_a_rate_counts_what_happened():
             sure = interval.low > 0.05 if wrong else interval.high < 0.05
             rate = Rate("test", "", "", happened / repeats, "0.05", limits, repeats)
             assert rate.allowed != sure
-    assert set(PARTS) == {"levels", "attribution", "coverage", "zipf", "power", "prompts", "words"}
+    assert set(PARTS) == {
+        "levels",
+        "attribution",
+        "coverage",
+        "zipf",
+        "power",
+        "prompts",
+        "prompt-power",
+        "words",
+    }
 
 
 def units_of(columns, groups=None, used=None):

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -123,7 +123,7 @@ class MaskedDiffusion(MaskedModel):
     """
 
     family = "masked-diffusion"
-    options_kind = MaskedDiffusionOptions
+    options_kind: ClassVar[type[Any]] = MaskedDiffusionOptions
     texts_at_once = 256
     text_draws = 2  # for the position and for the word
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from beyond_perplexity.invariant_tensors import sum_rows
 from beyond_perplexity.models.latent import PADDING, LatentModel
 from beyond_perplexity.models.latents.masked_diffusion_lengths import LengthModel
 from beyond_perplexity.models.latents.masked_diffusion_scores import MaskScores
+from beyond_perplexity.vocabulary import UNK
 
 MASK_BYTES = 1 << 26  # of the scores of the masks of a block of orders
 
@@ -96,6 +98,23 @@ class MaskedModel(LatentModel):
         found = [self.mask_scores(batch, place).log_mean_of_orders() for place in places]
         held = torch.tensor(found, dtype=torch.float64, device=batch.ids.device)  # (B,)
         return held + self.length_log_prob(batch.lengths[TOKENS])
+
+    def exact_rows(self, instances: Iterable[Instance]) -> Iterator[dict[str, Any]]:
+        """Score the texts that are short enough by a sum over all orders.
+
+        Yields columns of schema ``instance_scores`` but for the names and the group.
+        """
+        for instance in instances:
+            batch = InstanceBatch.of([instance]).to(self.device)
+            total = float(self.exact_log_prob(batch)[0])
+            if not math.isnan(total):
+                end = float(self.length_log_prob(batch.lengths[TOKENS])[0])
+                row: dict[str, Any] = {"instance_id": instance.instance_id}
+                row |= {"n_words": int(batch.tokens.shape[1])}
+                row |= {"n_tokens": int(self.n_tokens(batch)[0]), "n_inside": None}
+                row |= {"n_unknown": int((batch.tokens == UNK).sum())}
+                row |= {"log_likelihood": total, "log_likelihood_inside": None}
+                yield row | {"log_likelihood_end": end}
 
     @torch.no_grad()
     def deterministic_log_probs(self, batch: InstanceBatch) -> np.ndarray:

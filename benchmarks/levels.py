@@ -20,7 +20,7 @@ from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.inference.neighbours import neighbour_test
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import MeasureKey
+from beyond_perplexity.tendencies.definitions import MeasureKey, family_of
 from beyond_perplexity.tendencies.human_baselines import with_halves
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
@@ -90,8 +90,10 @@ class EqualTexts:
             rows = measure_rows(pair, TESTS, seed)
         tested = [row for row in rows if not math.isnan(row.p_value)]
         found = {" ".join(row.key): row.p_value <= LEVEL for row in tested}
-        adjusted = [row.p_adjusted for row in tested]
-        return {**found, ANY: bool(np.any(np.array(adjusted) < LEVEL))}
+        for family in dict.fromkeys(["", *(family_of(row.tendency) for row in tested)]):
+            own = [row.p_adjusted for row in tested if family_of(row.tendency) == family]
+            found[f"{ANY} ({family})" if family else ANY] = bool(np.any(np.array(own) < LEVEL))
+        return found
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,14 @@ import pyarrow as pa
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, read_batches, read_texts
+from beyond_perplexity.tendencies.definitions import CUT_TO
+from beyond_perplexity.tendencies.document_statistics import SIZED
 from beyond_perplexity.tendencies.statistics import (
     HISTOGRAMS,
     StatisticsCounter,
     read_statistics,
 )
+from beyond_perplexity.tendencies.taylor import SEGMENT
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
 STOP_WORDS = load_stop_words("gensim")
@@ -66,9 +69,35 @@ def write_samples(path: Path, texts: list[str], first: int = 0) -> None:
         )
 
 
+def of_order(tokens: list[str], text: str, counts: dict[str, Counter[object]]) -> None:
+    """Count the repetition and the recurrence of a document, and its segments and compression."""
+    for size in CUT_TO:
+        if len(tokens) < size:
+            break
+        words = tokens[:size]
+        held = Counter(words)
+        share = round(1e4 * (size - len(held)) / size)
+        counts[f"repetition_{size}"][size, share] += 1
+        expected = sum(c * (c - 1) for c in held.values()) / (size * (size - 1))
+        for place in SIZED[f"recurrence_{size}"].places.tolist():
+            same = sum(a == b for a, b in zip(words, words[place:], strict=False))
+            value = round(1e5 * (same / (size - place) - expected))
+            for power in range(3):
+                counts[f"recurrence_{size}"][place, power] += value**power
+    for start in range(0, len(tokens) - SEGMENT + 1, SEGMENT):
+        for token, c in Counter(tokens[start : start + SEGMENT]).items():
+            counts["segments"][token] += c * c
+    data = text.encode()
+    if len(data) >= 400:
+        size = len(pa.Codec("zstd", 19).compress(data[:400]))
+        counts["compression_400"][400, round(1e4 * size / 400)] += 1
+
+
 def plain(path: Path) -> dict[str, Counter[object]]:
     """Count everything with the standard library."""
-    counts: dict[str, Counter[object]] = {name: Counter() for name in (*HISTOGRAMS, "unigram")}
+    counts: dict[str, Counter[object]] = {
+        name: Counter() for name in (*HISTOGRAMS, "unigram", "segments")
+    }
     symbol: dict[str, bool] = {}
     for batch in read_batches(path, TEXT_SAMPLES, ["text"]):
         for text in batch.column("text").to_pylist():
@@ -83,6 +112,7 @@ def plain(path: Path) -> dict[str, Counter[object]]:
                 if token not in symbol:
                     symbol[token] = all(unicodedata.category(c)[0] in "PNS" for c in token)
             counts["symbols"][n, sum(symbol[token] for token in tokens)] += 1
+            of_order(tokens, text, counts)
     return counts
 
 
@@ -100,7 +130,12 @@ def check_equal(expected: dict[str, Counter[object]], path: Path) -> None:
     assert dict(zip(found.types.to_pylist(), found.counts.tolist(), strict=True)) == dict(
         expected["unigram"]
     )
+    assert found.segments is not None
+    squares = zip(found.types.to_pylist(), found.segments[1].tolist(), strict=True)
+    assert {name: n for name, n in squares if n} == dict(expected["segments"])
     for name, histogram in found.histograms.items():
+        if name.startswith(("burstiness", "recurrence", "compression_4000")):
+            continue  # burstiness is not counted, and rounding differs by the order of sums
         cells = zip(histogram.lengths.tolist(), histogram.values.tolist(), strict=True)
         assert dict(zip(cells, histogram.counts.tolist(), strict=True)) == expected[name]
 

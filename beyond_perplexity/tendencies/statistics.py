@@ -98,7 +98,7 @@ def document_keys(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """
     lengths = values[LENGTH].astype(np.int64) << _VALUE_BITS
     found = {LENGTH: lengths}
-    for name in values.keys() - CURVE_NAMES - found.keys():
+    for name in (values.keys() & {*HISTOGRAMS}) - CURVE_NAMES - found.keys():
         x = values[name].astype(np.int64)
         if name in SIZED:
             found[name] = SIZED[name].size << _VALUE_BITS | x[x != ABSENT]

@@ -364,6 +364,8 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
             baselines = reference_baselines(pair, FAST, 1)
             rows = {row.key: row for row in measure_rows(pair, FAST, 1, baselines=baselines)}
             slopes = [one.taylor_fit().alpha for one in both]
+            held = split_baselines(pair, 10**6, FAST, 1)[key]  # also of parts of a pair
+            assert 0 < held.mean < 0.3
         row = rows[key]
         assert row.value_all == pytest.approx(abs(slopes[1] - slopes[0]))
         assert rows["taylor", "alpha"].value == pytest.approx(slopes[1])
@@ -371,3 +373,9 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
         assert "between documents" in row.fact
         assert row.value_all < row.high
         assert 0 < row.baseline < 0.1
+    codes = np.arange(120) // 2
+    for groups in ((codes, None), (None, codes), (codes, codes)):
+        given = ([texts[0]], [texts[1]])
+        with paired(*both, given, groups=groups, classes=CLASSES) as pair:
+            rows = {row.key: row for row in measure_rows(pair, FAST, 1)}
+        assert rows[key].p_value <= 0.05

@@ -252,7 +252,9 @@ rule measure_words:
 rule describe_reference:
     """Draw the curves of the reference itself, read in a vocabulary or raw."""
     input:
-        "<results>/references/{corpus}/{vocabulary}/statistics.parquet",
+        statistics="<results>/references/{corpus}/{vocabulary}/statistics.parquet",
+        documents="<results>/corpora/{corpus}/documents.parquet",
+        vocabulary=of(RUN.samples.vocabulary_files, "corpus", "vocabulary"),
     output:
         whole("<results>/references/{corpus}/{vocabulary}/curves.parquet"),
     log:
@@ -265,13 +267,18 @@ rule describe_reference:
         mem_mb=doubling(2000),
         runtime=doubling(30),
     params:
-        code=fingerprint("scripts/measure_tendencies.py"),
+        **READING,
+        code=RUN.samples.counting_code("scripts/measure_tendencies.py"),
         source=of(reference_in, "vocabulary"),
+        first=config["generation"]["documents"],
         options=as_json(config["tendencies"]["measurement"]),
     shell:
         """
         python -m scripts.measure_tendencies \
-            --reference-statistics {input:q} \
+            --reference-statistics {input.statistics:q} --reference-documents {input.documents:q} \
+            --reference-split test --training-split train --first {params.first} \
+            --vocabulary {input.vocabulary:q} \
+            --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
             --source {params.source} \
             --options {params.options:q} \
             --curves {output:q} \
@@ -305,7 +312,8 @@ rule measure_sensitivity:
         python -m scripts.measure_sensitivity {params.symbols} \
             --statistics {input.statistics:q} \
             --documents {input.documents:q} \
-            --split test --first {params.first} --group-column {params.group_column} \
+            --split test --training-split train \
+            --first {params.first} --group-column {params.group_column} \
             --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
             --stop-words {params.stop_words:q} \
             --options {params.options:q} \

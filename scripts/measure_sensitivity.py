@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from beyond_perplexity.arguments import SEED
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
@@ -10,7 +12,9 @@ from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_do
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import draw_groups, minimum_detectable_effects
 from beyond_perplexity.tendencies.statistics import read_statistics
+from beyond_perplexity.tendencies.text_comparison import known_training
 from beyond_perplexity.tendencies.tokens import TextView
+from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, needed, output
 
@@ -19,6 +23,7 @@ from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, ne
     needed("--statistics", "statistics of the reference"),
     needed("--documents", "Parquet files of the reference", nargs="+"),
     flag("--split", "split of the reference's documents"),
+    flag("--training-split", "split of the same files, for the novelty of n-grams"),
     *OF_REFERENCE,
     *COUNTING,
     flag("--source", "name of the reference in the table", default="reference"),
@@ -38,6 +43,10 @@ def main(given: Given) -> None:
         remark(note)
     reference, seed = read_statistics(given.statistics), given.seed
     classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
+    if given.training_split:
+        read = replace(view, maximum_tokens=None).batch
+        training = map(read, files.other_split(given.training_split).texts())
+        classes = known_training(classes, TrainingText.of(training))
     texts = files.drawn(how.largest_population, seed)
     if groups is not None:
         chosen = draw_groups(groups, how.largest_population, seed)

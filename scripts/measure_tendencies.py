@@ -10,30 +10,51 @@ from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_M
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.human_baselines import least_tokens, split_baselines, with_halves
+from beyond_perplexity.tendencies.human_baselines import (
+    held_out_baselines,
+    least_tokens,
+    split_baselines,
+    with_halves,
+)
 from beyond_perplexity.tendencies.measurement_options import (
     MeasurementOptions,
     SampleSizeOptions,
     check_inputs,
 )
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
+from beyond_perplexity.tendencies.novelty import with_novelty
 from beyond_perplexity.tendencies.pairs import paired
-from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
-from beyond_perplexity.tendencies.text_comparison import SampleSets, TextComparison, count_texts
+from beyond_perplexity.tendencies.statistics import (
+    Statistics,
+    check_comparable,
+    read_statistics,
+)
+from beyond_perplexity.tendencies.text_comparison import (
+    SampleSets,
+    TextComparison,
+    count_texts,
+    known_training,
+)
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, without_blanks
 from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, needed, output, shards
 
 
-def _comparison(given: Given) -> TextComparison:
-    """Say where the texts are and how they are read; with --raw, a second time as they are."""
+def _human(given: Given) -> tuple[DocumentFiles, dict[str, TextView]]:
+    """Say where the reference is and how it is read; with --raw, a second time as it is."""
     words = vocabulary_words(given.vocabulary) if given.vocabulary else None
     raw = TextView(None, given.maximum_tokens, given.minimum_tokens)
     views = {} if words is None else {Path(given.vocabulary).stem: replace(raw, words=words)}
     if given.raw or not views:
         views[RAW_TEXT] = raw
     human = DocumentFiles(given.reference_documents, given.reference_split, given.first, raw)
-    human = replace(human, group_column=given.group_column)
+    return replace(human, group_column=given.group_column), views
+
+
+def _comparison(given: Given) -> TextComparison:
+    """Say where the texts are and how they are read."""
+    (human, views), raw = _human(given), TextView(None, given.maximum_tokens, given.minimum_tokens)
     samples = DocumentFiles(given.sample_documents, given.sample_split, None, raw)
     groups, training, pool = human.groups(), None, None
     if note := human.note_on_groups(groups):
@@ -48,15 +69,18 @@ def _comparison(given: Given) -> TextComparison:
 
 def _measure(
     given: Given, sample_sets: SampleSets, options: MeasurementOptions, record: dict[str, object]
-) -> None:
-    """Write the tables of a sample set: read in its vocabulary, as it is, and of subsets."""
+) -> SampleSets:
+    """Write the tables of a sample set: read in its vocabulary, as it is, and of subsets.
+
+    Returns what was counted of both texts in the vocabulary.
+    """
     if not (given.reference_documents and given.sample_documents):
         with paired(*sample_sets, None) as pair:
             rows = measure_rows(pair, options, given.seed)
             table = measure_table(rows, pair, given.source)
         write_shard(given.measures, TENDENCY_MEASURES, table, record)
-        return
-    comparison = _comparison(given)
+        return sample_sets
+    comparison, counted = _comparison(given), sample_sets
     main = next(iter(comparison.views))
     for warning in comparison.warnings((given.reference_documents[0], given.source)):
         foreign_text.remark(warning)
@@ -71,6 +95,7 @@ def _measure(
             baselines = {}
             if further is not None and options.permutations:
                 baselines = split_baselines(further, least_tokens(pair), options, given.seed)
+            baselines |= held_out_baselines(pair, options, given.seed)
             rows = measure_rows(
                 pair, options, given.seed, baselines=baselines, sample_sets=given.sample_sets
             )
@@ -83,10 +108,25 @@ def _measure(
             wanted = {given.measures: vocabulary == main, given.raw: vocabulary == RAW_TEXT}
             for path in (path for path, true in wanted.items() if path and true):
                 write_shard(path, TENDENCY_MEASURES, table, raw if path == given.raw else record)
+            counted = pair.sample_sets if vocabulary == main else counted
             if given.sample_size and vocabulary == main:
                 how = SampleSizeOptions.from_config(given.sample_size_options)
                 table = sample_sizes(pair, rows, options, how, given.seed, given.source, further)
                 write_shard(given.sample_size, SAMPLE_SIZE, table, record)
+    return counted
+
+
+def _described(given: Given, reference: Statistics) -> Statistics:
+    """Count the novelty of the reference in the reading of its statistics, where it is known."""
+    if not (given.training_split and given.reference_documents):
+        return reference
+    human, views = _human(given)
+    view = next(iter(views.values()))
+    whole = replace(view, maximum_tokens=None)
+    texts = human.other_split(given.training_split).texts()
+    training = TrainingText.of(whole.batch(batch) for batch in texts)
+    classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
+    return with_novelty(reference, human.texts(), known_training(classes, training), view)
 
 
 def _raw_sample_sets(given: Given, comparison: TextComparison) -> SampleSets:
@@ -137,7 +177,8 @@ def main(given: Given) -> None:
     if found := without_blanks(sample_set.types, sample_set.counts):
         foreign_text.remark(f"warning: {paths[1]}: {found}")
     if given.measures:
-        _measure(given, (reference, sample_set), options, record)
+        reference, sample_set = _measure(given, (reference, sample_set), options, record)
     if given.curves:
         other = reference if given.sample_statistics else None
+        sample_set = sample_set if other else _described(given, reference)
         write_shard(given.curves, CURVES, curves(sample_set, options, given.source, other), record)

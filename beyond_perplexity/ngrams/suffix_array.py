@@ -26,12 +26,12 @@ _LEAST_BLOCK = 1 << 16
 _KEY_BITS = 63
 
 
-def _packed(text: np.ndarray, at: np.ndarray, bits: int) -> np.ndarray:
-    """Put the tokens from positions (S,) on into one number each: int64, (S,)."""
+def _packed(text: np.ndarray, at: np.ndarray, ahead: range, bits: int) -> np.ndarray:
+    """Put some tokens ahead of positions (S,) into one number each: int64, (S,)."""
     keys = np.zeros(len(at), np.int64)
-    for ahead in range(_KEY_BITS // bits):
+    for step in ahead:
         keys <<= bits
-        keys += text[ahead:][at]
+        keys += text[step:][at]
         keys += 1  # a break is the smallest
     return keys
 
@@ -40,9 +40,10 @@ def _sort_block(text: np.ndarray, found: np.ndarray, bits: int) -> None:
     """Sort suffixes (positions, (S,)) in place by their first tokens."""
     tied: Any = slice(None)  # those that are equal so far, of one group side by side
     groups = np.zeros(1, np.int32)
-    for depth in range(0, LONGEST_RUN, _KEY_BITS // bits):
-        at = found[tied]
-        keys = _packed(text[depth:], at, bits)
+    width = _KEY_BITS // bits
+    for depth in range(0, LONGEST_RUN, width):
+        at, ahead = found[tied], range(depth, min(depth + width, LONGEST_RUN))
+        keys = _packed(text, at, ahead, bits)
         order = np.lexsort((keys, groups)) if depth else np.argsort(keys)
         found[tied] = at[order]
         keys = keys[order]  # of groups too, which stay where they are
@@ -87,7 +88,7 @@ class SuffixArray:
 
     Examples
     --------
-    >>> array = SuffixArray.of([np.array([5, 3, 5, 4, BREAK, 5, 3], np.int32)], 6)
+    >>> array = SuffixArray.of([np.array([5, 3, 5, 4, BREAK, 5, 3], np.int32)])
     >>> array.longest_matches(np.array([5, 3, 5, 3, BREAK, 1, 4], np.int32))
     array([3, 2, 2, 1, 0, 0, 1], dtype=uint8)
     """
@@ -97,17 +98,16 @@ class SuffixArray:
     starts: np.ndarray
 
     @classmethod
-    def of(cls, pieces: Iterable[np.ndarray], n_types: int) -> SuffixArray:
+    def of(cls, pieces: Iterable[np.ndarray]) -> SuffixArray:
         """Sort the suffixes of a text that comes in pieces.
 
         Parameters
         ----------
         pieces : iterable of numpy.ndarray of int32
-            Ids below `n_types`, and `BREAK`.
-        n_types : int
-            Types V.
+            Ids from 0 on, and `BREAK`.
         """
         text = np.concatenate([*pieces, np.full(LONGEST_RUN, BREAK, np.int32)])
+        n_types = int(text.max()) + 1
         counts = np.zeros(n_types, np.int64)
         for start in range(0, len(text), _LEAST_BLOCK):
             part = text[start : start + _LEAST_BLOCK]
@@ -123,6 +123,29 @@ class SuffixArray:
             block[:] = np.flatnonzero(chosen)
             _sort_block(text, block, bits)
         return cls(text, suffixes, starts)
+
+    def distinct_ngrams(self) -> tuple[np.ndarray, np.ndarray]:
+        """Count the n-grams of the text, n = 1 to 32: distinct ones, and all; int64, (32,) each.
+
+        Examples
+        --------
+        >>> array = SuffixArray.of([np.array([5, 3, 5, 3, BREAK, 5], np.int32)])
+        >>> found, total = array.distinct_ngrams()
+        >>> found[:4].tolist(), total[:4].tolist()
+        ([2, 2, 2, 1], [5, 3, 2, 1])
+        """
+        runs = np.diff(np.flatnonzero(self.text == BREAK), prepend=-1) - 1
+        lengths = np.arange(1, LONGEST_RUN + 1)
+        total = np.array([np.maximum(runs - n + 1, 0).sum() for n in lengths])
+        # Equal n-grams stand side by side: each that is as the one before it is not a further one.
+        first, second = self.suffixes[:-1].astype(np.int64), self.suffixes[1:].astype(np.int64)
+        repeated = np.zeros(LONGEST_RUN, np.int64)
+        for ahead in range(LONGEST_RUN):
+            tokens = self.text[first + ahead]
+            alike = (tokens == self.text[second + ahead]) & (tokens != BREAK)
+            first, second = first[alike], second[alike]
+            repeated[ahead] = len(first)
+        return total - repeated, total
 
     def longest_matches(self, ids: np.ndarray) -> np.ndarray:
         """Find how many tokens from each position on stand in a row in the text, 32 at most.

@@ -31,7 +31,7 @@ from beyond_perplexity.tendencies.compare_options import CompareOptions, source_
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
-from beyond_perplexity.tendencies.measurement_options import SensitivityOptions
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import (
     measure_rows,
     measure_table,
@@ -41,7 +41,7 @@ from beyond_perplexity.tendencies.measures import (
 from beyond_perplexity.tendencies.pairs import Measuring
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
 from beyond_perplexity.tendencies.statistics import check_comparable, description
-from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
+from beyond_perplexity.tendencies.text_comparison import SampleSets, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (
     ClassOptions,
@@ -166,7 +166,9 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         classes = ClassOptions(stop_words, True)
         of_sets = reference, samples, answered
         others = compare_vectors(*of_sets, views[main]) if compare_vectors else []
-        tables, words, sensitivity, permuted = _measured(*of_sets, views, classes, options, others)
+        tables, words, drawn, sensitivity, permuted = _measured(
+            *of_sets, views, classes, options, others
+        )
         both = (reference.groups, samples.groups)
         counts = [None if codes is None else int(codes.max()) + 1 for codes in both]
         baseline = "halves" if answered is None else answered.baseline
@@ -174,7 +176,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             reference,
             samples,
             tables[main],
-            _curves(reference, samples, options),
+            drawn,
             Labels(
                 names={COMPARED_SOURCE: "Samples"},
                 reference="Reference",
@@ -210,11 +212,13 @@ def _signature(
     )
 
 
-def _curves(reference: SampleSet, samples: SampleSet, options: CompareOptions) -> pd.DataFrame:
+def _curves(sample_sets: SampleSets, options: MeasurementOptions) -> pd.DataFrame:
     """Return the curves of both texts."""
-    measurement = options.measurement()
-    own = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
-    both = curves(reference.statistics, measurement, REFERENCE), own
+    reference, samples = sample_sets
+    both = (
+        curves(reference, options, REFERENCE),
+        curves(samples, options, COMPARED_SOURCE, reference),
+    )
     return pd.concat([table.to_pandas() for table in both], ignore_index=True)
 
 
@@ -226,12 +230,13 @@ def _measured(
     classes: ClassOptions,
     options: CompareOptions,
     others: Sequence[MeasureRow],
-) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, pd.DataFrame | None, str]:
-    """Measure the samples in every reading, with `others` and words in the first; say the units.
+) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, pd.DataFrame, pd.DataFrame | None, str]:
+    """Measure the samples in every reading, with `others`, words and curves in the first.
 
-    Of answers to prompts also what their tests can find.
+    Of answers to prompts also what their tests can find. Last are the units, in words.
     """
-    measurement, found, permuted, words = options.measurement(), {}, "", pd.DataFrame()
+    measurement, found, permuted = options.measurement(), {}, ""
+    words = drawn = pd.DataFrame()
     sensitivity = None
     files = reference.files, samples.files
     groups: Groups = answered.prompts if answered else (reference.groups, samples.groups)
@@ -260,12 +265,13 @@ def _measured(
                 how = Measuring.of(pair, measurement, options.seed)
                 texts = reference.files.texts, samples.files.texts
                 words = compare_words(how, texts, view.batch, COMPARED_SOURCE, name).to_pandas()
+                drawn = _curves(pair.sample_sets, measurement)
                 if answered and measurement.permutations and pair.defined:
                     given = SensitivityOptions(pairs=_SHIFT_PAIRS), options.seed, COMPARED_SOURCE
                     sensitivity = prompt_effects(pair, measurement, *given).to_pandas()
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
     said = verdicts.joined_facts(permuted, answered.told if answered else "")
-    return found, words, sensitivity, said
+    return found, words, drawn, sensitivity, said
 
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:

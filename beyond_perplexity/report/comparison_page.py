@@ -327,8 +327,10 @@ def draw_one(name: str, comparison: Comparison) -> Figure:
 
 def draw_figures(comparison: Comparison) -> dict[str, Figure]:
     """Draw every figure that the texts have the data for, by the name of its file."""
-    drawn = {}
+    drawn, measured = {}, set(comparison.measures["tendency"])
     for file, (name, *_) in PAGE_FIGURES.items():
+        if file == definitions.NOVELTY and file not in measured:
+            continue  # nobody gave a training text
         try:
             drawn[file] = draw_one(name, comparison)
         except NothingToShowError:

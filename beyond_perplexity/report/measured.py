@@ -31,6 +31,10 @@ TEXT_TITLES = {
     "duplicate_share": "Documents that repeat an earlier one",
     "training_8grams": "8 tokens in a row that stand in the training text",
     "cut_share": "Documents cut at the longest length",
+    **{
+        f"distinct_{n}grams": f"Distinct ones among the n-grams of all documents, n = {n}"
+        for n in (1, 2, 3, 4)
+    },
     "fragment_share": "Fragments: documents without the end of a sentence",
 }
 # The columns of those that not only the page of a comparison shows.

@@ -136,7 +136,7 @@ class CompareOptions:
     )
     training: Any = option(
         None,
-        "text that the samples' model was trained on, to find copies of it",
+        "text that the samples' model was trained on: which n-grams are novel, which are copies",
         f"{_TEXTS}, optional",
     )
 

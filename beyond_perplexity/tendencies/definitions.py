@@ -34,6 +34,7 @@ TEXT = "text"  # what is described and not tested
 _HERE = "beyond_perplexity.tendencies"
 _CLASSES = f"{_HERE}.word_classes"
 ORDER = "order"
+NOVELTY = "novelty"  # counted where a training text is known, beside the texts and not in shards
 CUT_TO = (8, 16, 32, 64, 128, 256, 512)
 DISTANCE_NAMES = {
     "ks": "KS",
@@ -169,6 +170,19 @@ TENDENCIES = {
         measured_in="bytes",
         family=ORDER,
     ),
+    NOVELTY: Tendency(
+        "Novelty",
+        "curve",
+        "max_difference",
+        NOVELTY,
+        figure=NOVELTY,
+        note="Words of an n-gram",
+        caption="Share of the n-grams that do not stand in the training text.",
+        statistic=f"{_HERE}.novelty:novelty",
+        sizes=CUT_TO[:4],
+        places=tuple(range(1, 33)),
+        family=ORDER,
+    ),
     TAYLOR: Tendency("Taylor's law", "slope", "slope_difference", unit=1e-6, family=ORDER),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
@@ -208,11 +222,12 @@ MeasureKey = tuple[str, str]  # tendency, measure
 LAWS = ("ks_zipf", "ks_heaps")  # distances to a fitted law: they test the law, not the samples
 DISTANCES = ("ks", "tvd", "max_difference", "slope_difference", "mmd")
 SIGNED = "mean_difference"
+SIMILARITY = "similarity_difference"
 
 
 def compares_texts(measure: str) -> bool:
     """Say whether a measure compares two texts, so that equal texts give 0 and p = 1."""
-    return measure == SIGNED or is_distance(measure)
+    return measure in (SIGNED, SIMILARITY) or is_distance(measure)
 
 
 def is_distance(measure: str) -> bool:

@@ -18,6 +18,7 @@ bandwidth            of the kernel
 embedded, cut,       documents that were embedded, share of them of which the encoder read the
 without_vector       beginning alone, and number of those that it could make nothing of, a cell of
                      their own (`discrepancy`; and each with _reference)
+similarity and others  how alike the documents of one text are: `diversity`
 ==================== =============================================================================
 
 Groups against independent documents are swapped as for the largest difference
@@ -56,6 +57,7 @@ from beyond_perplexity.tendencies import (
 )
 from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
 from beyond_perplexity.tendencies.discrepancy import distances, side_weights
+from beyond_perplexity.tendencies.diversity import diversity_rows
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import adjusted_rows, too_few_groups
@@ -160,6 +162,7 @@ def embedding_rows(
         yield MeasureRow(EMBEDDING, f"cut{suffix}", text.cut / len(text))
         unread = float(discrepancy.without_vector(text.vectors).sum())
         yield MeasureRow(EMBEDDING, f"without_vector{suffix}", unread)
+    yield from diversity_rows(pair, options, seed, row.reason)
 
 
 def further_baseline(

@@ -32,7 +32,12 @@ from beyond_perplexity.inference.mean_curves import largest_difference
 from beyond_perplexity.inference.prompts import PromptHalving
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures, pairs, type_token
-from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow, is_distance
+from beyond_perplexity.tendencies.definitions import (
+    NOVELTY,
+    MeasureKey,
+    MeasureRow,
+    is_distance,
+)
 from beyond_perplexity.tendencies.document_curves import (
     CurveComparison,
     curve_comparisons,
@@ -252,8 +257,31 @@ def reference_baselines(
     drawn = half_draws(pair, HUMAN_SPLITS, EXCESS_SPLITS, options, seed, halving)
     if drawn is None:
         return {}
+    return _with_excess(*drawn)
+
+
+def held_out_baselines(
+    pair: pairs.SampleSetPair, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, Baseline]:
+    """Compute baseline and excess of novelty, as `reference_baselines` does of all distances.
+
+    Further human text may be the training text itself.
+    """
+    curves = [one for one in curve_comparisons(pair) if one.sized.tendency == NOVELTY]
+    if not (curves and options.permutations and curves[0].has_documents):
+        return {}
+    halving = Halving(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
+    human, against = _Distances(), _Distances()
+    for number in range(HUMAN_SPLITS if halving.is_possible else 0):
+        parts, _ = halving.parts(number)
+        _add_curves(curves, parts, human, against if number < EXCESS_SPLITS else {})
+    return _with_excess(_arrays(human), _arrays(against))
+
+
+def _with_excess(
+    of_halves: Mapping[MeasureKey, np.ndarray], against: Mapping[MeasureKey, np.ndarray]
+) -> dict[MeasureKey, Baseline]:
     found = {}
-    of_halves, against = drawn
     for key, baseline in _baselines(of_halves).items():
         if not np.all(np.isnan(against[key])):
             found[key] = baseline._replace(excess=float(np.nanmean(against[key])) - baseline.mean)

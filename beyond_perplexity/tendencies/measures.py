@@ -70,6 +70,7 @@ from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SIGNED,
+    SIMILARITY,
     TENDENCIES,
     MeasureKey,
     MeasureRow,
@@ -136,7 +137,12 @@ _CURVES = tendencies_of("curve", "slope")
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
 _UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept"), "draws": _RANKS}
 # Measure -> the measure of the same tendency whose child it is.
-PARENTS = {SIGNED: "ks", "tvd_1000": "tvd", "max_difference_known": "max_difference"}
+PARENTS = {
+    SIGNED: "ks",
+    SIMILARITY: "mmd",
+    "tvd_1000": "tvd",
+    "max_difference_known": "max_difference",
+}
 _HELD_OUT = "tested by the held-out distance"
 
 

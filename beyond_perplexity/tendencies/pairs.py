@@ -33,6 +33,7 @@ from beyond_perplexity.tendencies.document_statistics import (
 )
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
+from beyond_perplexity.tendencies.novelty import with_later_curves
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
@@ -158,7 +159,8 @@ def _counter(
     pair: SampleSetPair, classes: ClassOptions, grouped: bool
 ) -> Callable[[TokenBatch], Mapping[str, np.ndarray]]:
     """Return what counts what is kept of documents: of single ones curves, else all."""
-    sizes = {x.name: x for x in pair.sizes.values() if grouped or x.name in CURVE_NAMES}
+    chosen = pair.reference.sizes(classes.later).values()
+    sizes = {x.name: x for x in chosen if grouped or x.name in CURVE_NAMES}
     count_more = value_counter if grouped else sized_counter
     counts = [count_lengths, count_more(classes, sizes)]
     first, second = (one.slope_counter() for one in pair.sample_sets)
@@ -180,10 +182,9 @@ def paired(
 ) -> Iterator[SampleSetPair]:
     """Bring two sample sets together; their documents lie on disk as long as the context.
 
-    Texts, read once, in batches of any size; None leaves `SampleSetPair.documents` out. `read`
-    makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
-    the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` says
-    what shares of tokens were counted by. Other documents than counted are an InputError.
+    Texts are read once; None leaves `SampleSetPair.documents` out. `read` makes tokens as for the
+    statistics, `classes` tell shares and novelty. Groups are numbered from 0 on; those of nearly
+    single documents are lost (`alike_groups`). Other documents than counted are an InputError.
     """
     pair = _pair(reference, samples)
     if texts is None or not pair.defined:
@@ -208,7 +209,8 @@ def paired(
                     f"the {name} documents are not those that the {name} statistics were counted "
                     "from; give the same files and the same split to both"
                 )
-        yield replace(pair, documents=documents, groups=groups)
+        own = [with_later_curves(x, documents.values(k)) for k, x in enumerate(pair.sample_sets)]
+        yield replace(pair, reference=own[0], samples=own[1], documents=documents, groups=groups)
 
 
 @contextmanager

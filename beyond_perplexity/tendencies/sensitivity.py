@@ -332,7 +332,7 @@ def minimum_detectable_effects(
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)
     order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")  # frequent first
-    sizes = {sized.name: sized for sized in reference.sizes().values()}
+    sizes = {sized.name: sized for sized in reference.sizes(classes.later).values()}
     batches = list(map(read, held))
     values = joined_draws(map(value_counter(classes, sizes), batches))
     if (slopes := reference.slope_counter()) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def histograms_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
     """Count documents by length and value, from what `value_counter` found of each."""
     keys = document_keys(values)
     found = {name: Histogram.of_documents(keys.get(name, _NO_KEYS)) for name in HISTOGRAMS}
-    return found | _curves_of(values)
+    return found | curves_of(values)
 
 
 def document_keys(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -107,7 +107,7 @@ def document_keys(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return found
 
 
-def _curves_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
+def curves_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
     """Add up the curves of documents, by (place, power)."""
     found = {}
     for name in values.keys() & CURVE_NAMES:
@@ -154,7 +154,7 @@ class StatisticsCounter:
         values = self._count(batch)
         for name, keys in document_keys(values).items():
             self._held[name].append(keys)
-        for name, sums in _curves_of(values).items():
+        for name, sums in curves_of(values).items():
             self._folded[name] += sums
         self._n_held += len(texts)
         if self._n_held > _HELD_DOCUMENTS:
@@ -293,14 +293,17 @@ class Statistics:
         held = self.histograms.get(name, Histogram())
         return int((held.counts[:1] if name in CURVE_NAMES else held.counts).sum())
 
-    def sizes(self) -> dict[str, Sized]:
+    def sizes(self, later: Collection[str] = ()) -> dict[str, Sized]:
         """Choose the size of each number and curve: the largest that half of the documents have.
 
-        The smallest where none has; nothing where no document has that.
+        The smallest where none has; nothing where no document has that. Tendencies that are counted
+        `later` are of documents with as many tokens.
         """
-        found = dict[str, Sized]()
+        found, lengths = dict[str, Sized](), self.histograms[LENGTH]
         for name, sized in SIZED.items():
             n, before = self.documents_of(name), found.get(sized.tendency)
+            if sized.tendency in later:
+                n = int(lengths.counts[lengths.lengths >= sized.size].sum())
             larger = 2 * n >= self.n_documents and (before is None or sized.size > before.size)
             if larger or (n and before is None):
                 found[sized.tendency] = sized

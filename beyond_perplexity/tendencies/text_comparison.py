@@ -12,7 +12,9 @@ unfinished_share     share of the documents that ended at the model's cap of len
 duplicate_share      share of the documents that repeat an earlier one of the same sample set word
 by word training_8grams      share of the 8 known words in a row that stand in the training text,
 read
-                     alike; of the first 10,000 documents, and of these of the first 4 million
+                     alike
+distinct_1grams, ...  share of distinct ones among the n-grams of all documents, n = 1 to 4, at
+equal tokens of both texts, 5 million at most
 cut_share            share of the documents that are longer than is read of them
 fragment_share       share of the documents without any end of a sentence: headings and the like
 neighbour_similarity  mean cosine of documents side by side, less that of random pairs; of the first
@@ -20,8 +22,8 @@ neighbour_similarity  mean cosine of documents side by side, less that of random
 (`inference.neighbours`)
 ==================== ==============================================================================
 
-What cannot be known has no row. Memory holds 8 bytes a document and the 8-grams of both sample
-sets, whatever the training text.
+What cannot be known has no row. Memory holds 8 bytes a document, and of a training text 8 a token
+(`TrainingText`).
 """
 
 from __future__ import annotations
@@ -45,6 +47,11 @@ from beyond_perplexity.tendencies.answers import HumanAnswers, Texts, cut_docume
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.document_values import count_classes
+from beyond_perplexity.tendencies.novelty import (
+    MOST_TOKENS_OF_BOTH,
+    copied_share,
+    distinct_shares,
+)
 from beyond_perplexity.tendencies.pairs import (
     Groups,
     HumanText,
@@ -54,21 +61,15 @@ from beyond_perplexity.tendencies.pairs import (
 )
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD, TextView, tokenize_batch
+from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 from beyond_perplexity.verdicts import reason
 
-GRAM_DOCUMENTS = 10_000
-_GRAMS = 4_000_000
 _NEIGHBOURS = 4_000  # documents whose order is tested
 _RUNS = 40  # runs of documents that are offered as groups: a test needs 20
 _COPIED = 0.01  # of the documents of `tokens.GRAM` tokens or more: more are no chance
-_FILTER_BITS = 24
 # A token that ends in one of these, closing quotes and brackets left aside.
 _SENTENCE_END = r"""[.?!…。？！]["'’”»)\]」』]*\z"""
-
-
-def _gram_hashes(batch: tokens.TokenBatch, views: Sequence[TextView]) -> list[np.ndarray]:
-    return [tokens.gram_hashes(view.read(batch), UNKNOWN_WORD) for view in views]
 
 
 def word_blocks(texts: Sequence[pa.Array]) -> Iterator[csr_matrix]:
@@ -86,11 +87,10 @@ def word_blocks(texts: Sequence[pa.Array]) -> Iterator[csr_matrix]:
 class TextFacts:
     """What the documents of one sample set tell, added batch after batch.
 
-    `grams` keeps 8-grams as read by each of the views, which all cut at the same length.
+    Of a document `maximum_tokens` are read.
     """
 
-    views: Sequence[TextView]
-    grams: bool = False
+    maximum_tokens: int | None = None
     grouped: bool = False
     documents: int = 0
     fragments: int = 0
@@ -99,15 +99,13 @@ class TextFacts:
     _hashes: list[np.ndarray] = field(default_factory=list)
     _long: list[np.ndarray] = field(default_factory=list)  # whether a hash is of a long document
     _first: list[pa.Array] = field(default_factory=list)
-    _grams: list[list[np.ndarray]] = field(default_factory=list)
-    _held: int = 0
 
     def add(self, texts: pa.Array, finished: pa.Array | None = None) -> None:
         """Add documents (string, shape (D,)); `finished` (bool) says which ended by themselves."""
         batch = tokenize_batch(texts)
         ends = np.asarray(pc.match_substring_regex(batch.types, _SENTENCE_END))
         self.fragments += int(np.sum(count_classes(batch, {"end": ends})["end"] == 0))
-        longest = self.views[0].maximum_tokens
+        longest = self.maximum_tokens
         self.cut += 0 if longest is None else int(np.sum(batch.lengths > longest))
         self._hashes.append(tokens.document_hashes(batch))
         self._long.append(batch.lengths >= tokens.GRAM)
@@ -116,16 +114,7 @@ class TextFacts:
         if finished is not None:
             cut_off = pc.sum(pc.invert(finished), min_count=0).as_py()
             self.unfinished = (self.unfinished or 0) + int(cut_off)
-        wanted = max(0, min(len(texts), GRAM_DOCUMENTS - self.documents))
-        if self.grams and wanted and self._held < _GRAMS:
-            self._grams.append(_gram_hashes(batch.documents(0, wanted), self.views))
-            self._held += len(self._grams[-1][0])
         self.documents += len(texts)
-
-    def of_view(self, index: int) -> np.ndarray:
-        """Return the hashes of the 8-grams as read by a view: uint64, with repetitions."""
-        held = [np.zeros(0, np.uint64), *(grams[index] for grams in self._grams)]
-        return np.concatenate(held)[:_GRAMS]
 
     def shares(self) -> Iterator[tuple[str, float]]:
         """Yield the measures that need neither counts of types nor a training text."""
@@ -163,65 +152,32 @@ class TextFacts:
         )
 
 
-class _Sought:
-    """8-grams that are looked for in a stream."""
-
-    def __init__(self, hashes: np.ndarray) -> None:
-        self._sorted = np.unique(hashes)
-        self._found = np.zeros(len(self._sorted), bool)
-        # Most 8-grams of a training text are none of these: one look in a table tells most of them.
-        self._shift = np.uint64(64 - _FILTER_BITS)
-        self._maybe = np.zeros(1 << _FILTER_BITS, bool)
-        self._maybe[self._sorted >> self._shift] = True
-
-    def look(self, hashes: np.ndarray) -> None:
-        if not len(self._sorted):
-            return
-        hashes = hashes[self._maybe[hashes >> self._shift]]
-        indices = np.minimum(np.searchsorted(self._sorted, hashes), len(self._sorted) - 1)
-        self._found[indices[self._sorted[indices] == hashes]] = True
-
-    def share(self, hashes: np.ndarray) -> float | None:
-        """Return the share of hashes that were seen, of those that are looked for; None of none."""
-        found = self._found[np.searchsorted(self._sorted, hashes)]
-        return float(found.mean()) if len(hashes) else None
-
-
-def training_shares(
-    facts: Sequence[TextFacts], training: Iterable[pa.Array]
-) -> list[list[float | None]]:
-    """Say for each text and view what share of its 8-grams stands in a training text, if any."""
-    views = facts[0].views
-    grams = [[sample_set.of_view(index) for index in range(len(views))] for sample_set in facts]
-    sought = [_Sought(np.concatenate(held)) for held in zip(*grams, strict=True)]
-    for texts in training:
-        batch = tokenize_batch(texts)
-        for kept, hashes in zip(sought, _gram_hashes(batch, views), strict=True):
-            kept.look(hashes)
-    return [[kept.share(x) for kept, x in zip(sought, held, strict=True)] for held in grams]
-
-
 def text_rows(
     sample_sets: tuple[Statistics, Statistics],
     facts: tuple[TextFacts, TextFacts],
-    copied: tuple[float | None, float | None] = (None, None),
+    copied: Sequence[MeasureRow] = (),
 ) -> list[MeasureRow]:
     """Make the rows of tendency ``text`` of the reference and the samples.
 
-    `copied` are the shares of their 8-grams that stand in the training text, read alike, if known.
+    `copied`: further rows, such as of 8-grams that stand in the training text.
     """
-    rows = []
+    rows = [*copied]
     for suffix, sample_set in (("", 1), ("_reference", 0)):
         counted, told = sample_sets[sample_set], facts[sample_set]
         unknown = counted.counts[np.asarray(pc.equal(counted.types, UNKNOWN_WORD))].sum()
         share = float(unknown / counted.n_tokens) if counted.n_tokens else None
         found = {"unknown_share": share, **dict(told.shares())}
-        for name, value in {**found, "training_8grams": copied[sample_set]}.items():
+        for name, value in found.items():
             if value is not None:
                 fact = told.copied() if name == "duplicate_share" else ""
                 rows.append(MeasureRow(TEXT, f"{name}{suffix}", value, fact=fact))
         rows += [row._replace(measure=f"{row.measure}{suffix}") for row in told.neighbours]
     return rows
+
+
+def known_training(classes: ClassOptions, training: TrainingText) -> ClassOptions:
+    """Let novelty be counted by a training text, unless that holds nothing."""
+    return classes._replace(training=training) if training.n_documents else classes
 
 
 SampleSets = tuple[Statistics, Statistics]  # of the reference and of the samples, read alike
@@ -235,10 +191,8 @@ def count_texts(texts: Iterable[pa.Array], classes: ClassOptions, view: TextView
         return counter.result()
 
 
-def _facts(
-    files: DocumentFiles, views: list[TextView], grams: bool, groups: np.ndarray | None
-) -> TextFacts:
-    facts = TextFacts(views, grams, groups is not None)
+def _facts(files: DocumentFiles, longest: int | None, groups: np.ndarray | None) -> TextFacts:
+    facts = TextFacts(longest, groups is not None)
     known = files.are_generated()
     for batch in files.rows("text", *(["finished"] if known else [])):
         facts.add(batch.column("text"), batch.column("finished") if known else None)
@@ -277,20 +231,30 @@ class TextComparison:
     views: Mapping[str, TextView]  # by the name of the vocabulary; all cut and leave out alike
     classes: ClassOptions
     groups: Groups = (None, None)
-    training: Callable[[], Iterator[pa.Array]] | None = None  # text to look 8-grams up in
+    training: Callable[[], Iterator[pa.Array]] | None = None  # text to look n-grams up in
     pool: DocumentFiles | None = None  # further documents of the reference's kind, for baselines
     human: HumanAnswers | None = None  # of which a baseline is made
     _facts: tuple[TextFacts, TextFacts] = field(init=False)
-    _copied: list[list[float | None]] = field(init=False)
+    _training: dict[str, TrainingText] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        views = list(self.views.values())
+        longest = next(iter(self.views.values())).maximum_tokens
         both = zip(self.files, self.groups, strict=True)
-        reference, samples = (_facts(f, views, bool(self.training), groups) for f, groups in both)
+        reference, samples = (_facts(files, longest, groups) for files, groups in both)
         self._facts = reference, samples
-        self._copied = [[None] * len(views)] * 2
-        if self.training:
-            self._copied = training_shares(self._facts, self.training())
+
+    def _counted_by(self, vocabulary: str) -> ClassOptions:
+        """Return what texts are counted by in a reading, with the training text, if there is one.
+
+        That is read whole, whatever is cut of the others.
+        """
+        if self.training is None:
+            return self.classes
+        if vocabulary not in self._training:
+            view = replace(self.views[vocabulary], maximum_tokens=None)
+            read = TrainingText.of(view.batch(texts) for texts in self.training())
+            self._training = {vocabulary: read}
+        return known_training(self.classes, self._training[vocabulary])
 
     @contextmanager
     def pair(self, vocabulary: str, sample_sets: SampleSets) -> Iterator[SampleSetPair]:
@@ -299,12 +263,12 @@ class TextComparison:
         def texts() -> Texts:
             return self.files[0].texts(), self.files[1].texts()
 
-        view, classes, groups = self.views[vocabulary], self.classes, self.groups
+        view, classes, groups = self.views[vocabulary], self._counted_by(vocabulary), self.groups
         with paired(*sample_sets, texts(), read=view.batch, groups=groups, classes=classes) as pair:
             if not isinstance(groups, Prompts):
                 yield pair
                 return
-            with with_cut(pair, texts, groups.pairs, view, classes) as both:
+            with with_cut(pair, texts, groups.pairs, view, self.classes) as both:
                 yield both
 
     @contextmanager
@@ -314,12 +278,12 @@ class TextComparison:
         if human is None:
             yield None
             return
-        view, classes, groups = self.views[vocabulary], self.classes, human.codes
+        view, classes, groups = self.views[vocabulary], self._counted_by(vocabulary), human.codes
         counted = _counted(human.texts(), classes, view)
         texts = human.texts()
         with (
             paired(*counted, texts, read=view.batch, groups=groups, classes=classes) as pair,
-            with_cut(pair, human.texts, groups, view, classes) as both,
+            with_cut(pair, human.texts, groups, view, self.classes) as both,
         ):
             yield both
 
@@ -342,11 +306,32 @@ class TextComparison:
             for said in filter(None, [facts.copied(), *(row.fact for row in facts.neighbours)]):
                 yield f"warning: {name}: {said}"
 
+    def _copied_rows(self, vocabulary: str) -> Iterator[MeasureRow]:
+        training, view = self._counted_by(vocabulary).training, self.views[vocabulary]
+        if training is None:
+            return
+        for files, suffix in zip(self.files, ("_reference", ""), strict=True):
+            found = copied_share((view.batch(texts) for texts in files.texts()), training)
+            if found is not None:
+                fact = f"of {found[1]:,} sequences, in {training.told}"
+                yield MeasureRow(TEXT, f"training_8grams{suffix}", found[0], fact=fact)
+
+    def _distinct_rows(self, vocabulary: str, sample_sets: SampleSets) -> Iterator[MeasureRow]:
+        view, sizes = self.views[vocabulary], [one.n_tokens for one in sample_sets]
+        if not (most := min(*sizes, MOST_TOKENS_OF_BOTH)):
+            return
+        fact = f"among the n-grams of {most:,} tokens of either text"
+        for files, n, suffix in zip(self.files, sizes, ("_reference", ""), strict=True):
+            batches = (view.batch(texts) for texts in files.texts())
+            for words, share in enumerate(distinct_shares(batches, n, most), start=1):
+                if not math.isnan(share):
+                    name = f"distinct_{words}grams{suffix}"
+                    yield MeasureRow(TEXT, name, float(share), fact=fact)
+
     def text_rows(self, vocabulary: str, sample_sets: SampleSets) -> list[MeasureRow]:
         """Return the rows of tendency ``text`` in a reading, and what is not counted."""
-        index = list(self.views).index(vocabulary)
-        reference, samples = (shares[index] for shares in self._copied)
-        rows = text_rows(sample_sets, self._facts, (reference, samples))
+        more = *self._copied_rows(vocabulary), *self._distinct_rows(vocabulary, sample_sets)
+        rows = text_rows(sample_sets, self._facts, more)
         why = reason("not_counted", why=self.classes.stop_words.missing)
         return rows + [
             MeasureRow(name, row.distance, math.nan, reason=why)

@@ -89,7 +89,7 @@ def tokenize_batch(texts: pa.Array) -> TokenBatch:
     return _drop_empty(types, encoded.indices.to_numpy(), np.searchsorted(cuts, text_ends))
 
 
-GRAM = 8
+GRAM = 8  # tokens in a row that are no chance
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -129,22 +129,6 @@ def string_hashes(strings: pa.Array) -> np.ndarray:
 def document_hashes(batch: TokenBatch) -> np.ndarray:
     """Hash the sequence of tokens of every document: uint64, shape (D,)."""
     return _sequence_hashes(string_hashes(batch.types)[batch.ids], batch.offsets)
-
-
-def gram_hashes(batch: TokenBatch, without: str) -> np.ndarray:
-    """Hash every 8 tokens in a row of each document `without` a word: uint64, shape (G,)."""
-    n = len(batch.ids) - GRAM + 1
-    if n <= 0:
-        return np.zeros(0, np.uint64)
-    tokens = string_hashes(batch.types)[batch.ids]
-    hashes = tokens[:n].copy()
-    for position in range(1, GRAM):
-        hashes *= _BASE
-        hashes += tokens[position : position + n]
-    last = np.repeat(batch.offsets[1:], batch.lengths)[:n] - GRAM  # where the last one may begin
-    left_out = np.asarray(pc.equal(batch.types, without))[batch.ids]
-    before = np.concatenate([[0], np.cumsum(left_out)])
-    return _mixed(hashes[(np.arange(n) <= last) & (before[GRAM:] == before[:n])])
 
 
 UNKNOWN_WORD = "<unk>"  # as closed vocabularies write it

@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.corpus.normalization import remove_accents
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.tendencies.definitions import NOVELTY
+from beyond_perplexity.tendencies.training_text import TrainingText
 
 _PUNCTUATION_AND_NUMBERS = r"\A[\p{P}\p{N}]+\z"
 _PUNCTUATION_NUMBERS_AND_SYMBOLS = r"\A[\p{P}\p{N}\p{S}]+\z"
@@ -170,6 +172,12 @@ class ClassOptions(NamedTuple):
 
     stop_words: StopWords
     count_s_symbols: bool
+    training: TrainingText | None = None  # what novelty is counted by
+
+    @property
+    def later(self) -> tuple[str, ...]:
+        """The tendencies that are counted beside the texts, and not in shards."""
+        return (NOVELTY,) if self.training else ()
 
 
 ClassTest = Callable[[pa.Array], np.ndarray]

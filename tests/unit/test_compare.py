@@ -836,7 +836,8 @@ def whole(tmp_path_factory) -> Path:
 
 def test_folder_gets_table_figures_and_a_whole_page(whole):
     out = whole / "new" / "out"
-    drawn = [name for name in PAGE_FIGURES if name not in ("words", "taylor")]  # too little text
+    # Too little text, and no training text.
+    drawn = [name for name in PAGE_FIGURES if name not in ("words", "taylor", "novelty")]
     figures = {f"{name}.{suffix}" for name in drawn for suffix in ("svg", "pdf")}
     others = {"tendencies.csv", "words.csv", "compare.html"}
     assert {path.name for path in out.iterdir()} == others | figures

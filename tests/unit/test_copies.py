@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.shards import read_rows
-from beyond_perplexity.tendencies import document_files, text_comparison, tokens, word_classes
-from beyond_perplexity.tendencies.text_comparison import TextFacts, text_rows, training_shares
+from beyond_perplexity.tendencies import document_files, tokens, word_classes
+from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.novelty import copied_share
+from beyond_perplexity.tendencies.text_comparison import TextFacts, text_rows
+from beyond_perplexity.tendencies.training_text import TrainingText
 from tests.unit.small_corpora import write_documents
 from tests.unit.text_pairs import batched, statistics_of
 
@@ -36,8 +39,8 @@ def grams(text: str, view: tokens.TextView = tokens.WHOLE_TEXT) -> list[tuple[st
     return [gram for gram in found if tokens.UNKNOWN_WORD not in gram]
 
 
-def facts(texts, size=4, views=(tokens.WHOLE_TEXT,), **options):
-    found = TextFacts(views, **options)
+def facts(texts, size=4, longest=None, **options):
+    found = TextFacts(longest, **options)
     for batch in batched(texts, size):
         found.add(batch)
     return found
@@ -64,15 +67,11 @@ def test_hashes_are_the_same_on_every_machine_and_distinct():
 
 
 @given(texts=TEXTS)
-def test_hashes_of_documents_and_of_8_grams_are_of_their_words(texts):
+def test_hashes_of_documents_are_of_their_words(texts):
     batch = tokens.tokenize_batch(pa.array(texts, pa.string()))
     documents = tokens.document_hashes(batch).tolist()
     assert len(documents) == len(texts)
     assert len(set(documents)) == len({tuple(text.split()) for text in texts})
-    found = tokens.gram_hashes(batch, tokens.UNKNOWN_WORD).tolist()
-    expected = [gram for text in texts for gram in grams(text)]
-    assert len(found) == len(expected)
-    assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
     # and not of the batch, whose types have other numbers elsewhere
     for number, text in enumerate(texts):
         alone = tokens.tokenize_batch(pa.array([". Ü " + text, text]))
@@ -80,27 +79,17 @@ def test_hashes_of_documents_and_of_8_grams_are_of_their_words(texts):
 
 
 @settings(max_examples=60, deadline=None)
-@given(reference=TEXTS, samples=TEXTS, training=TEXTS, sizes=st.tuples(*[st.integers(1, 9)] * 3))
-def test_shares_of_copied_8_grams_equal_those_of_sets(reference, samples, training, sizes):
-    views = (tokens.WHOLE_TEXT, CLOSED)
-    pairs = zip((reference, samples), sizes[:2], strict=True)
-    sample_sets = [facts(texts, size, views, grams=True) for texts, size in pairs]
-    found = training_shares(sample_sets, batched(training, sizes[2]))
-    for texts, shares in zip((reference, samples), found, strict=True):
-        for view, share in zip(views, shares, strict=True):
-            known = {gram for text in training for gram in grams(text, view)}
-            held = [gram in known for text in texts for gram in grams(text, view)]
-            assert share == (pytest.approx(np.mean(held)) if held else None)
-
-
-def test_8_grams_are_of_the_first_documents_whatever_the_batches(monkeypatch):
-    texts = [" ".join(f"w{k + i}" for i in range(10)) for k in range(12)]  # 3 8-grams each
-    training = batched(texts[1:2], 1)  # of the first four: 2, 3, 2 and 1 of 3
-    monkeypatch.setattr(text_comparison, "GRAM_DOCUMENTS", 4)
-    for most, share in ((text_comparison._GRAMS, 8 / 12), (5, 4 / 5)):
-        monkeypatch.setattr(text_comparison, "_GRAMS", most)
-        for size in (1, 3, 12):
-            assert training_shares([facts(texts, size, grams=True)], training) == [[share]]
+@given(texts=TEXTS, training=TEXTS, sizes=st.tuples(*[st.integers(1, 9)] * 2))
+def test_shares_of_copied_8_grams_equal_those_of_sets_whatever_the_batches(texts, training, sizes):
+    for view in (tokens.WHOLE_TEXT, CLOSED):
+        whole = tokens.TextView(view.words)  # a training text is read whole
+        read = TrainingText.of(whole.batch(batch) for batch in batched(training, sizes[0]))
+        known = {gram for text in training for gram in grams(text, whole)}
+        held = [gram in known for text in texts for gram in grams(text, view)]
+        found = copied_share((view.batch(batch) for batch in batched(texts, sizes[1])), read)
+        assert found == ((pytest.approx(np.mean(held)), len(held)) if held else None)
+        assert read.n_documents == len(training)
+        assert f"{sum(len(text.split()) for text in training)} tokens" in read.told
 
 
 ENDS = re.compile(r"""[.?!…。？！]["'’”»)\]」』]*$""")
@@ -112,7 +101,7 @@ ENDS = re.compile(r"""[.?!…。？！]["'’”»)\]」』]*$""")
     size=st.integers(1, 5),
 )
 def test_duplicates_fragments_and_cut_documents_equal_a_plain_program(texts, size):
-    found = dict(facts(texts, size, (tokens.TextView(None, 1),)).shares())
+    found = dict(facts(texts, size, 1).shares())
     if not texts:
         assert not found
         return
@@ -129,9 +118,10 @@ def test_rows_are_of_both_sample_sets_and_leave_out_what_is_not_known():
     reference, samples = ["a b .", "a c"], ["a <unk>", "a <unk>", "b", "a"]
     view = tokens.TextView(pa.array(["a", "."]))
     sample_sets = tuple(statistics_of(texts, NO_WORDS, view) for texts in (reference, samples))
-    told = TextFacts((view,))
+    told = TextFacts()
     told.add(pa.array(samples), pa.array([True, False, None, False]))
-    rows = text_rows(sample_sets, (facts(reference, views=(view,)), told), (None, 0.25))
+    copied = MeasureRow("text", "training_8grams", 0.25)
+    rows = text_rows(sample_sets, (facts(reference), told), [copied])
     assert {row.tendency for row in rows} == {"text"}
     shares = {"unknown_share": 3 / 6, "unknown_share_reference": 2 / 5, "unfinished_share": 2 / 4}
     shares |= {"duplicate_share": 1 / 4, "duplicate_share_reference": 0, "training_8grams": 0.25}

@@ -24,6 +24,7 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies import (
     definitions,
     discrepancy,
+    diversity,
     embedding_measures,
     measurement_options,
     shifts,
@@ -426,3 +427,93 @@ def test_tests_of_embeddings_join_the_family_of_the_body():
     assert [row["family"] for row in found] == [4, 4, None, 4, 4]  # made anew, as is the next
     assert [row["draws"] for row in found] == [1999, 1999, None, 1999, 1999]
     assert found[-1]["source"] == "a/b"
+
+
+def cosine(x, y) -> float:
+    return float(x @ y / math.sqrt((x @ x) * (y @ y)))
+
+
+def diversity_of(pair, permutations=99):
+    options = measurement_options.MeasurementOptions(permutations=permutations)
+    return {row.measure: row for row in diversity.diversity_rows(pair, options, 1)}
+
+
+def test_similarities_are_those_of_double_loops_and_their_error_of_a_derivative():
+    """Within and between groups; a document without a vector is left out."""
+    vectors = np.concatenate([FIRST.astype(float), np.full((1, 4), np.nan)])
+    groups = np.append(GROUPS, 5)
+    found = diversity_of(pair_of(vectors, SECOND, (groups, None)))
+    pairs = list(combinations(range(13), 2))
+    between = [cosine(FIRST[i], FIRST[j]) for i, j in pairs if GROUPS[i] != GROUPS[j]]
+    within = [cosine(FIRST[i], FIRST[j]) for i, j in pairs if GROUPS[i] == GROUPS[j]]
+    own = [cosine(x, y) for x, y in combinations(SECOND, 2)]
+    assert found["similarity_reference"].value == pytest.approx(np.mean(between), rel=1e-5)
+    assert found["similarity_within_reference"].value == pytest.approx(np.mean(within), rel=1e-5)
+    assert found["similarity"].value == pytest.approx(np.mean(own), rel=1e-5)
+    assert "similarity_within" not in found
+    difference = found["similarity_difference"]
+    assert difference.value == pytest.approx(np.mean(own) - np.mean(between), rel=1e-5)
+    assert difference.low < difference.value < difference.high
+    sums, sizes = diversity.unit_sums(diversity.unit_vectors(vectors), groups, 6)
+    every = np.ones((6, 1), bool)
+    value, parts = diversity.mean_similarities(sums, sizes, every)
+    for unit in range(6):
+        weight = np.where(np.arange(6) == unit, 1 + 1e-6, 1.0)
+        moved, _ = diversity.mean_similarities(weight[:, None] * sums, weight * sizes, every)
+        assert (moved - value) / 1e-6 == pytest.approx(parts[unit], rel=1e-3, abs=1e-6)
+
+
+def test_vendi_scores_have_their_closed_forms_at_as_many_documents():
+    directions = np.repeat(np.eye(6)[:3], 4, axis=0)
+    assert diversity.vendi_score(directions) == pytest.approx(3)
+    x, y = np.array([1.0, 0]), np.array([0.6, 0.8])
+    values = np.array([0.8, 0.2])  # (1 + c) / 2 and (1 - c) / 2
+    entropy = -np.sum(values * np.log(values))
+    assert diversity.vendi_score(np.stack([x, y])) == pytest.approx(math.exp(entropy))
+    found = diversity_of(pair_of(np.eye(8), 3 * np.eye(8)[:5]))
+    assert found["vendi"].value == pytest.approx(5)
+    assert found["vendi_reference"].value == pytest.approx(5)
+
+
+def test_randomized_similarities_are_those_of_all_splits():
+    """Of 3 and 3 documents there are 20 splits, each with its t, of means of loops."""
+    pair = pair_of(FIRST[:3], SECOND[:3])
+    both = np.concatenate([FIRST[:3], SECOND[:3]]).astype(float)
+
+    def t_of(first) -> float:
+        means, variances = [], []
+        for side in (first, [i for i in range(6) if i not in first]):
+            pairs = [cosine(both[i], both[j]) for i, j in combinations(side, 2)]
+            mean = np.mean(pairs)
+            near = [np.mean([cosine(both[i], both[j]) for j in side if j != i]) for i in side]
+            means.append(mean)
+            variances.append(3 / 2 * np.sum((2 / 3 * (np.array(near) - mean)) ** 2))
+        return float((means[1] - means[0]) / math.sqrt(sum(variances)))
+
+    expected = sorted(t_of(first) for first in combinations(range(6), 3))
+    found = diversity.randomized_similarities(pair, 600, 3)
+    assert found[-1] == pytest.approx(t_of((0, 1, 2)), rel=1e-5)
+    distinct = np.unique(np.round(found, 4))
+    assert distinct == pytest.approx(np.unique(np.round(expected, 4)), abs=1e-3)
+
+
+def test_collapsed_samples_are_found_and_equal_texts_keep_the_level():
+    """Oracle: binomial limits of rejections of equal populations, groups against documents."""
+    rng, rejected = np.random.default_rng(5), 0
+    groups = np.repeat(np.arange(24), 2)
+    for _ in range(60):
+        pages = np.repeat(rng.normal(size=(24, 6)), 2, axis=0)
+        reference = pages + rng.normal(size=(48, 6)) + 1
+        samples = rng.normal(scale=math.sqrt(2), size=(40, 6)) + 1
+        rejected += (
+            diversity_of(pair_of(reference, samples, (groups, None)), 99)[
+                "similarity_difference"
+            ].p_value
+            <= 0.05
+        )
+    assert rejected <= binom.ppf(0.999, 60, 0.075)
+    samples = 0.4 * rng.normal(size=(40, 6)) + 1
+    row = diversity_of(pair_of(reference, samples, (groups, None)))["similarity_difference"]
+    assert (row.p_value, row.value > 0.2) == (0.01, True)
+    same = diversity_of(pair_of(reference, reference))["similarity_difference"]
+    assert (same.value, same.p_value) == (0, 1)

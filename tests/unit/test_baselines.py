@@ -22,6 +22,7 @@ from beyond_perplexity.tendencies import (
     measures,
     word_distances,
 )
+from beyond_perplexity.tendencies.definitions import family_of
 from beyond_perplexity.tendencies.pairs import HumanText, fewer_tokens, further_pair
 from beyond_perplexity.tendencies.tokens import tokenize_batch
 
@@ -73,6 +74,8 @@ def test_equal_texts_lie_inside_the_band_and_have_no_excess(with_further):
         reference, samples, other = (TEXT.documents(rng, n) for n in (160, 80, 80))
         with alone(reference, samples) as pair:
             for row in measured(pair, human(other) if with_further else None, repeat):
+                if family_of(row.tendency):  # of the few documents that are long enough
+                    continue
                 above = row.baseline + row.excess
                 inside.append(row.baseline_low <= above <= row.baseline_high)
                 relative.append(row.excess / row.baseline)
@@ -290,7 +293,7 @@ def test_two_halves_of_one_text_have_no_excess_in_any_order(seed, shuffled):
     with alone(*pair_of_halves) as pair:
         rows = measured(pair, None, seed)
     assert len(rows) >= 8
-    for row in rows:
+    for row in (row for row in rows if not family_of(row.tendency)):
         assert abs(row.excess) < 1.5 * (row.baseline_high - row.baseline), row
         if row.key[0] == "rank_frequency":  # was the distance of the first pages from all
             assert row.value < row.baseline_high * 2

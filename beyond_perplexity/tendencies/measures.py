@@ -71,6 +71,7 @@ from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SIGNED,
     SIMILARITY,
+    TAYLOR,
     TENDENCIES,
     MeasureKey,
     MeasureRow,

@@ -422,6 +422,18 @@ def test_vectors_are_swapped_within_prompts() -> None:
     assert (rows["mmd"].permuted, rows["mmd"].p_value) == ("prompts", 0.01)
     assert rows["mmd"].fact == "baseline: labels permuted within prompts"
     assert rows["mmd"].low > 0
+    # A share of a topic is found that is smaller where answers to a prompt are more alike.
+    topics, found = 3 * rng.normal(size=(200, 2)), list[tuple[float, float]]()
+    for spread in (0.3, 3.0, 0.0):
+        sides = [topics + spread * rng.normal(size=(200, 2)) for _ in range(2)]
+        texts = [EmbeddedText(own.astype(np.float32), np.arange(200), 200) for own in sides]
+        pair = replace(EmbeddedPair.of(texts[0], texts[1]), prompts=pairs(200))
+        how = SensitivityOptions(pairs=40)
+        rows = {r.measure: r for r in rows_of_pair(pair, replace(options, permutations=0), how, 0)}
+        found.append((rows["minimum_detectable_effect"].value, rows["power_reached"].value))
+    assert 0 < found[0][0] < found[1][0] < 1
+    assert 0.4 < found[0][1] <= 1
+    assert all(map(math.isnan, found[2]))  # both are the same
 
 
 def test_authors_change_sides_as_a_whole_and_a_vocabulary_restricts_both(tmp_path) -> None:

@@ -127,7 +127,8 @@ def test_spilled_types_equal_those_in_memory(tmp_path):
     assert not folder.exists()
     expected = Counter(f"{k % 25:02d}" for k in range(60))
     types = sorted(expected)
-    assert merged.to_pydict() == {"type": types, "count": [expected[k] for k in types]}
+    counts = merged.select(["type", "count"]).to_pydict()
+    assert counts == {"type": types, "count": [expected[k] for k in types]}
 
 
 @pytest.mark.parametrize("space", ["\t", "\n", "\u00a0", "\u3000", "\x1c", "\x85", "\u2028", "  "])

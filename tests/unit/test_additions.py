@@ -175,6 +175,7 @@ def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(
     measured = pick(before, "count_", "merge_", "measure_tendencies", "measure_sensitivity")
     shown = {
         "main",
+        "novelty",
         "recurrence",
         "sample_size",
         "sample_size_p_values",

@@ -179,6 +179,14 @@ def _curves_of(source, shift, random):
         _part(source, "length_quantiles", levels, 57 * np.exp(levels * 2.6 - 1.5 + shift)),
         _part(source, "length_mean", np.array([0.0]), np.array([57.45 * (1 + shift)])),
     ]
+    means, sizes = np.geomspace(0.01, 3, 200), np.arange(1.0, 33)
+    spreads = np.exp(random.normal(size=200) * 0.1) * means ** (0.55 + shift)
+    parts += [
+        _part(source, "taylor", means, spreads),
+        _part(source, "taylor_fit", means, means ** (0.55 + shift)),
+        _part(source, "recurrence", 2.0 ** np.arange(8), 0.01 * 0.5 ** np.arange(8) + shift, 0.002),
+        _part(source, "novelty", sizes, 1 - np.exp((0.2 + shift) * (1 - sizes)), 0.01),
+    ]
     if not is_reference(source):
         for curve, level in (("model", 0.1), ("reference", 0.2), ("empirical", 0.25)):
             noise = random.normal(size=500) * 0.02

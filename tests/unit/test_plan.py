@@ -514,7 +514,7 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     files = report.files()
     of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are external
     of_meaning, of_relations = 2 * 3 + 3 * 6, 2 * 1 + 3 * 3
-    expected = 2 * 16 + 3 * 12 + of_contrasts + of_meaning + of_relations
+    expected = 2 * 19 + 3 * 13 + of_contrasts + of_meaning + of_relations
     assert len(set(files)) == len(files) == expected
 
 

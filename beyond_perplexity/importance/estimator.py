@@ -47,6 +47,7 @@ BOUNDS = {
 SAMPLES = "samples"  # those of one temperature: there is an estimate for each
 ALL_TEMPERATURES = "temperatures"  # samples of several, each with log q at all of them
 KNOWN_LATENTS = "latents"  # samples whose latents are known
+BY_THOUGHTS = "importance_sampling"  # the method of the sum over thoughts
 
 Fields = dict[str, Any]
 _UNSIGNED = 2**64 - 1  # a negative id is a key too

@@ -11,7 +11,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
 from beyond_perplexity.figures.thoughts import PROPOSAL_WORDS, two_sided_rows
 from beyond_perplexity.importance.estimate_wording import k_hat_cell, sampling_error
-from beyond_perplexity.importance.estimator import TWO_SIDED
+from beyond_perplexity.importance.estimator import BY_THOUGHTS, TWO_SIDED
 from beyond_perplexity.report import layout
 
 _PAIR = ["model", "proposal"]
@@ -44,7 +44,7 @@ def _k_hat(row: Mapping[Any, Any]) -> str:
 
 def answers_table(estimates: pd.DataFrame, sums: pd.DataFrame, labels: Labels) -> layout.Table:
     """Lay out the perplexity of answers, a row a model and proposal."""
-    sampled = estimates["method"] == "importance_sampling"
+    sampled = estimates["method"] == BY_THOUGHTS
     plain = sampled & (estimates["aggregation"] == "instance")
     held = estimates[plain & (estimates["measure"] == "perplexity")]
     names = ["n_samples", "value", "standard_error", "standard_error_samples", "standard_deviation"]

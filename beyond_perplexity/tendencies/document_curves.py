@@ -148,7 +148,7 @@ class SlopeComparison(CurveComparison):
 
     @cached_property
     def fits(self) -> tuple[taylor.TaylorFit, taylor.TaylorFit]:
-        """The laws of the reference and of the samples."""
+        """The fitted laws of the reference and of the samples."""
         reference, samples = self.pair.sample_sets
         return reference.taylor_fit(), samples.taylor_fit()
 
@@ -159,7 +159,7 @@ class SlopeComparison(CurveComparison):
 
     @cached_property
     def curves(self) -> mean_curves.Curves:
-        """The pseudo-values of documents with a segment, by the law of their text: (D', 1)."""
+        """The pseudo-values of documents with a segment, by the fitted law of their text: (D', 1)."""
         sides = zip(self._units, self.kept, (0, 0 if self.pair.one_law else 1), strict=True)
         first, second = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
         return first, second

@@ -159,7 +159,7 @@ class SlopeComparison(CurveComparison):
 
     @cached_property
     def curves(self) -> mean_curves.Curves:
-        """The pseudo-values of documents with a segment, by the fitted law of their text: (D', 1)."""
+        """The pseudo-values of documents with a segment, by their text's fitted law: (D', 1)."""
         sides = zip(self._units, self.kept, (0, 0 if self.pair.one_law else 1), strict=True)
         first, second = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
         return first, second

@@ -299,7 +299,7 @@ NEEDS = {
         "train",
     ],
     ("scipy",): ["embed", "measure_tendencies", "measure_words"],
-    ("pandas", "scipy", "torch"): ["continue_prompts"],
+    ("pandas", "scipy", "scipy.stats", "torch"): ["continue_prompts"],
     ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],
     ("matplotlib", "pandas"): ["plot"],
     ("pandas",): [

@@ -82,12 +82,16 @@ MASKED = {name: f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "ma
 def make_masked(folder, seed=0, roberta=False, rows=3, without=(), kind=None):
     """Save a masked model of pieces of words, with rows that are no token; return it."""
     special = {f"{name}_token": text for name, text in MASKED.items() if name not in without}
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    # The library's trainer numbers pieces in another order each time.
+    letters = sorted(set("".join(TEXTS)) - {" "})
+    words = sorted({word for text in TEXTS for word in text.split() if len(word) > 1})
+    pieces = [*special.values(), *letters, *(f"##{letter}" for letter in letters), *words]
+    numbered = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.WordPiece(numbered, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(list(special.values()))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    names = {"special_tokens": list(special.values()), "show_progress": False}
-    tokenizer.train_from_iterator(TEXTS, trainers.WordPieceTrainer(vocab_size=60, **names))
     around = [(text, tokenizer.token_to_id(text)) for text in ("[CLS]", "[SEP]")]
     single = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=around)
     tokenizer.post_processor = single

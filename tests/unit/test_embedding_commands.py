@@ -19,6 +19,7 @@ from beyond_perplexity.semantics.evaluators import contract
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 from beyond_perplexity.signature import sign
 from beyond_perplexity.storage.shards import read_record, write_shard
+from beyond_perplexity.tendencies.definitions import family_of
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
@@ -168,16 +169,22 @@ def test_measures_of_sample_sets_have_their_embeddings(tmp_path):
     for source in sample_sets:
         own = joined[joined["source"] == source]
         tested = own[own["p_value"].notna()].set_index(["tendency", "measure"])
-        children = {"mean_difference": "ks", "tvd_1000": "tvd"}
-        parents = [key for key in tested.index if key[1] not in children]
-        assert ("embedding", "mmd") in parents
-        chains = [
-            [key, *(x for x in tested.index if (x[0], children.get(x[1])) == key)]
-            for key in parents
-        ]
-        expected = holm_chains([[tested.loc[key, "p_value"] for key in chain] for chain in chains])
-        for chain, adjusted in zip(chains, expected, strict=True):
-            assert tested.loc[chain, "p_adjusted"].tolist() == pytest.approx(adjusted)
+        children = {"mean_difference": "ks", "tvd_1000": "tvd", "similarity_difference": "mmd"}
+        children |= {"max_difference_known": "max_difference"}
+        assert ("embedding", "mmd") in tested.index
+        for family in ("", "order"):
+            parents = [
+                key
+                for key in tested.index
+                if key[1] not in children and family_of(key[0]) == family
+            ]
+            chains = [
+                [key, *(x for x in tested.index if (x[0], children.get(x[1])) == key)]
+                for key in parents
+            ]
+            held = [[tested.loc[key, "p_value"] for key in chain] for chain in chains]
+            for chain, adjusted in zip(chains, holm_chains(held), strict=True):
+                assert tested.loc[chain, "p_adjusted"].tolist() == pytest.approx(adjusted)
     shifts = pd.read_parquet(shifts)
     assert shifts["tendency"].tolist() == ["embedding"] * 2
     assert shifts["relative"].is_monotonic_decreasing

@@ -13,7 +13,7 @@ import yaml
 
 from tests.unit.planned import load
 
-SHOWN = {"tabulate": 15, "plot": 17, "write_overview": 1}  # all show the names of the models
+SHOWN = {"tabulate": 16, "plot": 20, "write_overview": 1}  # all show the names of the models
 # One job embeds all that is written; what is written is related to all other measures.
 WRITTEN = {"embed": 1, "measure_embeddings": 1, "relate_measures": 1}
 
@@ -81,8 +81,8 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
                 merge_statistics=4,
                 measure_tendencies=4,
                 measure_words=4,
-                tabulate=12,
-                plot=15,
+                tabulate=13,
+                plot=18,
                 write_overview=1,
             ),
         ),
@@ -105,8 +105,8 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
             CORPUS_WITH_MODEL,  # a trigram has no training
             jobs(
                 jobs(READ, SCORED, MEASURED, REFERENCE, embed=1, measure_embeddings=1),
-                tabulate=24,
-                plot=31,
+                tabulate=26,
+                plot=37,
                 write_overview=1,
             ),
         ),

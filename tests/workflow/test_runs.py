@@ -65,7 +65,7 @@ def test_an_edit_of_a_family_reruns_only_what_uses_it(finished):
 
 
 def test_an_edit_of_figures_draws_those_of_its_file_and_measures_nothing(finished):
-    """Five rows of figures, and one for each of the two shares of words."""
+    """Six rows of figures, and one for each of the two shares of words and the two curves."""
     path = finished.path / "beyond_perplexity/figures/style.py"
     with edited(path, *EXECUTED):
         jobs = finished.planned()
@@ -73,7 +73,7 @@ def test_an_edit_of_figures_draws_those_of_its_file_and_measures_nothing(finishe
     assert set(jobs) <= {"plot", "write_overview"}
     path = finished.path / "beyond_perplexity/figures/curves.py"
     with edited(path, *EXECUTED):
-        assert finished.planned() == {"plot": 7}
+        assert finished.planned() == {"plot": 10}
 
 
 def test_a_lost_shard_is_made_again_alike_and_nothing_else(finished):

@@ -116,6 +116,7 @@ class RankShift(Shift):
         return change, change / s
 
 
+_ROUNDING = 1e-12  # of the mean square: what equal numbers may seem to vary by
 MOST_HALVED = 4_000  # documents for which held-out distances are drawn; beyond, shifts are scaled
 
 
@@ -241,6 +242,7 @@ class CurveShift(Shift):
         kept = groups.weights > 0
         self.share, self._spread = float(kept.mean()), curves.std(axis=0)
         self._mean, residuals = curves.mean(axis=0), curves - curves.mean(axis=0)
+        self._squares = (curves**2).mean(axis=0)
         of_groups = np.zeros((len(groups.sizes), curves.shape[1]))
         np.add.at(of_groups, groups.codes[kept], residuals)
         # n documents: the variance of the difference of both means, times n.
@@ -253,11 +255,17 @@ class CurveShift(Shift):
         effective *= self._groups.n_groups(round(how.n / self.share))
         if not null and effective < permuted_units.EFFECTIVE_GROUPS:
             return {self.measures[0]: np.full(how.pairs, NO_VERDICT)}
-        error = np.sqrt(np.diag(self._covariance) / how.n)
-        correlation = self._covariance / np.sqrt(np.outer(*[np.diag(self._covariance)] * 2))
+        # Where all documents are alike, no difference can be seen: unigrams of a known vocabulary.
+        varied = np.diag(self._covariance) > _ROUNDING * self._squares
+        if not varied.any():
+            return {self.measures[0]: np.full(how.pairs, 0.0 if null else NO_VERDICT)}
+        covariance = self._covariance[np.ix_(varied, varied)]
+        error = np.sqrt(np.diag(covariance) / how.n)
+        correlation = covariance / np.sqrt(np.outer(*[np.diag(covariance)] * 2))
         rng, zeros = stream(how.seed, how.purpose, how.pairs), np.zeros(len(error))
         t = rng.multivariate_normal(zeros, correlation, how.pairs, method="svd")
-        return {self.measures[0]: np.abs(t + (not null) * x * self._spread / error).max(axis=1)}
+        shifted = (not null) * x * self._spread[varied] / error
+        return {self.measures[0]: np.abs(t + shifted).max(axis=1)}
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the largest difference of the mean curves, and relative to the highest place."""

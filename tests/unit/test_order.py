@@ -277,6 +277,11 @@ def test_shifts_are_found_as_often_as_is_said() -> None:
     null = shift.draw(PairDraw(n, 4000, 1, "null"), x, null=True)["max_difference"]
     drawn = shift.draw(PairDraw(n, 4000, 1, "shifted"), x)["max_difference"]
     power = np.mean(drawn > np.quantile(null, 0.95))
+    wider = np.append(values, np.full((400, 1), 0.3), axis=1)  # a place where all are alike
+    wide = CurveShift("recurrence", "max_difference", wider, population)
+    assert (wide.draw(PairDraw(n, 4000, 1, "shifted"), x)["max_difference"] == drawn).all()
+    alike = CurveShift("recurrence", "max_difference", np.full((400, 2), 0.3), population)
+    assert (alike.draw(PairDraw(n, 10, 1, "shifted"), x)["max_difference"] == -np.inf).all()
     found = 0
     for repeat in range(200):
         first, second = values[rng.integers(400, size=n)], values[rng.integers(400, size=n)]

@@ -133,7 +133,7 @@ class Run:
             "external": ", ".join(external) or "none",
             "embedded": self.embeddings.describe(),
             "weighed": self.importance.describe(),
-            "thought": self.thoughts.describe(),
+            "thoughts": self.thoughts.describe(),
             "contrasted": self.contrastive.describe(),
             "understood": self.semantics.describe(),
         }

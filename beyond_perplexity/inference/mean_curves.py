@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beyond_perplexity.inference.p_values import TIE, joined_draws
+from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.permuted_units import (
     CommonGroups,
     DocumentLabels,
@@ -20,6 +20,7 @@ from beyond_perplexity.inference.permuted_units import (
     side_by_side,
 )
 from beyond_perplexity.inference.prompts import permuted_paired_t
+from beyond_perplexity.inference.two_sample_test import studentized_moments
 from beyond_perplexity.random_streams import stream
 
 Curves = tuple[np.ndarray, np.ndarray]  # of the documents of both texts, (D, K) and (E, K)
@@ -123,18 +124,12 @@ def _ones(values: np.ndarray) -> np.ndarray:
 def _compared(sides: _Moments) -> dict[str, np.ndarray]:
     """Compute the largest difference and the largest |t| of both sides: (w,) each."""
     k = sides[0].shape[1] // 3 - 1
-    means, variances = [], []
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for held in sides:
-            total, squares, products = held[:, :k], held[:, k : 2 * k], held[:, 2 * k : 3 * k]
-            n, n_squares, units = held[:, -3:].T[..., None]
-            mean = total / n
-            spread = np.maximum(squares - 2 * mean * products + mean**2 * n_squares, 0)
-            means.append(mean)
-            variances.append(units / (units - 1) * spread / n**2)
-        difference = np.abs(means[1] - means[0])
-        t = difference / np.sqrt(variances[0] + variances[1])
-    t = np.where(difference <= TIE * np.abs(means).max(axis=0), 0.0, t)
+    both = []
+    for held in sides:
+        total, squares, products = held[:, :k], held[:, k : 2 * k], held[:, 2 * k : 3 * k]
+        n, n_squares, units = held[:, -3:].T[..., None]
+        both.append((total, n, squares, products, n_squares, units))
+    difference, t = map(np.abs, studentized_moments(*both))
     return {"max_difference": difference.max(axis=1), "t": t.max(axis=1)}
 
 

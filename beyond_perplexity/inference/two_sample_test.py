@@ -7,7 +7,7 @@ last one, an ordered or an unordered support. Source: "Language Model Evaluation
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -190,19 +190,28 @@ def studentized_difference(
     2.683
     """
     moments = np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1).astype(float)
+    held = [counts.astype(float) for counts in (first, second)]
+    filled = [(own * (sizes > 0)).sum(axis=-1) for own in held]
+    sides = [np.moveaxis(own @ moments, -1, 0) for own in held]
+    return studentized_moments(*((*own, n) for own, n in zip(sides, filled, strict=True)))[1]
+
+
+_Moments = Sequence[np.ndarray]  # sums of S, N, S^2, S N and N^2 over units, and how many units
+
+
+def studentized_moments(first: _Moments, second: _Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the difference of two means and its t from the moments of both sides, (...) each."""
     means, variances = [], []
     with np.errstate(invalid="ignore", divide="ignore"):
-        for counts in (first, second):
-            held = counts.astype(float)
-            total, n, squares, products, n_squares = np.moveaxis(held @ moments, -1, 0)
-            units = (held * (sizes > 0)).sum(axis=-1)
+        for total, n, squares, products, n_squares, units in (first, second):
             mean = total / n
             spread = squares - 2 * mean * products + mean**2 * n_squares
             means.append(mean)
             variances.append(units / (units - 1) * np.maximum(spread, 0) / n**2)
         difference: np.ndarray = means[1] - means[0]
         t = difference / np.sqrt(variances[0] + variances[1])
-    return np.where(np.abs(difference) <= TIE * np.abs(means).max(axis=0), difference * 0, t)
+    tied = np.abs(difference) <= TIE * np.abs(means).max(axis=0)
+    return difference, np.where(tied, difference * 0, t)
 
 
 def permutation_test(

@@ -193,6 +193,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto", help="of the package: auto, cpu or cuda")
     parser.add_argument("--samples", type=int, default=100, help="K")
     parser.add_argument("--instances", type=int, default=5, help="of the test split")
+    parser.add_argument("--pairs", nargs="+", choices=list(PAIRS), default=list(PAIRS))
     parser.add_argument("--memory", choices=list(PAIRS), help="only weigh, print the peak MiB")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -202,13 +203,13 @@ def main() -> None:
     unit, _ = clock_of(choose_device(given.device))
     header = "model               words  ours samples/s  loop sam./s    ratio"
     print(f"{header}   (a second of one {unit})")
-    for name in PAIRS:
+    for name in given.pairs:
         pair, instances = load(name, given.device, given)
         looped, _ = load(name, "cpu", given)
         row = compare(pair, looped, instances, given.samples, LOOPS[name])
         print(f"{name:16}", row, flush=True)
     print("peak MiB of a process by K")
-    for name in PAIRS:
+    for name in given.pairs:
         peaks = {}
         for samples in (100, 1000, 5000):
             command = [sys.executable, "-m", "benchmarks.importance", "--memory", name]

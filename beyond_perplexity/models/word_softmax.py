@@ -285,7 +285,8 @@ def summed_word_log_probs(
 
     Parameters are those of `word_log_probs`, and `counts`, (N,), how often each position counts.
     """
-    total, values = _Summed.apply(features, weight, bias, words, counts)
+    with torch.autocast(weight.device.type, enabled=False):  # sums of thousands of exponentials
+        total, values = _Summed.apply(features, weight, bias, words, counts)
     return total, values
 
 

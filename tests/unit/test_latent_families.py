@@ -283,6 +283,24 @@ LARGER = {
 
 
 @pytest.mark.parametrize("name", LARGER)
+def test_losses_of_rounded_products_are_those_of_single_precision(name):
+    """Oracle: the same loss without autocast, which is what a GPU trains with unless told."""
+    modules, _, batch_of, documents, _ = LARGER[name]()
+    for module in modules:
+        if isinstance(module, OptimalEntities | OptimalLinks | ConfidenceOrders):
+            continue  # is analytic
+        batch = batch_of(*documents)
+        exact = module.loss(batch)
+        with torch.autocast("cpu", torch.bfloat16):
+            rounded = module.loss(batch)
+        rounded.backward()
+        assert float(rounded.detach()) == pytest.approx(float(exact.detach()), rel=0.01)
+        slopes = [p.grad for p in module.parameters() if p.grad is not None]
+        assert slopes
+        assert all(slope.isfinite().all() for slope in slopes)
+
+
+@pytest.mark.parametrize("name", LARGER)
 @torch.no_grad()
 def test_rows_do_not_depend_on_their_neighbours(name):
     """Cut otherwise bit for bit; alone, without the padding of longer ones, up to rounding."""

@@ -19,8 +19,14 @@ from beyond_perplexity.decoding.rooms import Graphs
 from beyond_perplexity.decoding.sampling import draw_tokens
 from beyond_perplexity.models import registry
 from beyond_perplexity.training import fitting
-from beyond_perplexity.vocabulary import load_vocabulary
-from tests.unit import small_models, test_engine, test_latent_families, test_training
+from beyond_perplexity.vocabulary import EOS, ClosedVocabulary, load_vocabulary
+from tests.unit import (
+    small_models,
+    test_engine,
+    test_latent_families,
+    test_masked_diffusion,
+    test_training,
+)
 
 GPU = os.environ.get("TESTED_DEVICE", "cuda")
 pytestmark = pytest.mark.skipif(
@@ -190,3 +196,77 @@ def test_models_of_hugging_face_write_there_what_they_write_on_a_cpu(name, kind,
     found = list(test_engine.engine(gpu, kind).documents(0, 40))
     alike = [np.array_equal(a.tokens, b.tokens) for a, b in zip(found, expected, strict=True)]
     assert np.mean(alike) >= 0.95
+
+
+def alike_and_close(found, expected):
+    """Say which rows were drawn the same; their numbers are equal up to rounding."""
+    same = (found.tokens == expected.tokens) & (found.cut == expected.cut)
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one[same], two[same], rtol=1e-4, atol=1e-3)
+    return same.mean()
+
+
+@pytest.mark.parametrize("proposal", ["own", "answer", "mixture"])
+def test_thoughts_are_those_of_a_cpu(proposal):
+    pytest.importorskip("transformers")
+    reference = import_module("tests.unit.thoughts_reference")
+    draws = import_module("beyond_perplexity.importance.thought_draws")
+    thoughts = import_module("beyond_perplexity.importance.thoughts")
+    _, cpu = reference.small_reasoner()
+    gpu = copy.deepcopy(cpu).to(registry.choose_device(GPU))
+    prompt, answer = np.arange(23, 33), np.array([43, 44, 1])
+    shown = np.arange(23, 39) if proposal != "own" else np.empty(0, np.int64)
+    asked = draws.Question(0, prompt, shown, answer, 3)
+    ends = draws.ThoughtEnds(np.array([5]), np.array([EOS]))
+    options = draws.ThoughtOptions(proposal, 0.5, 24)
+    expected, found = (
+        thoughts.draw_thoughts(
+            thoughts.read_question(model, asked, 24), ends, options, range(80), 1
+        )
+        for model in (cpu, gpu)
+    )
+    assert 0 < expected.cut.sum() < 80
+    assert alike_and_close(found, expected) >= 0.95
+    beside = [
+        thoughts.answer_beside(thoughts.read_question(model, asked, 24), ends, 24, np.array([5]))
+        for model in (cpu, gpu)
+    ]
+    assert np.allclose(*beside, rtol=1e-4, atol=1e-3)
+
+
+@torch.no_grad()
+def unmasked(model, vocabulary):
+    """Return texts that a masked model writes, the sums of one, and its steps of sure words."""
+    texts = [
+        (one.instance.arrays["tokens"], one.latents)
+        for one in model.simulate(1, "t", range(200), 12, vocabulary)
+    ]
+    batch = test_masked_diffusion.batch_of([4, 3, 8, 5, 6]).to(model.device)
+    steps = model.deterministic_log_probs(batch)
+    return texts, float(model.exact_log_prob(batch)[0]), np.asarray(steps)
+
+
+@pytest.mark.parametrize("name", ["own", "bert", "roberta"])
+def test_masked_models_write_and_score_what_they_do_on_a_cpu(name, tmp_path):
+    if name == "own":
+        cpu, vocabulary = (
+            test_masked_diffusion.make(double=False),
+            ClosedVocabulary(list("abcdef"), 3),
+        )
+    else:
+        pytest.importorskip("transformers")
+        models = import_module("tests.unit.huggingface_models")
+        masked = import_module("beyond_perplexity.models.latents.masked_huggingface")
+        models.make_masked(tmp_path, roberta=name == "roberta")
+        cpu, vocabulary, _ = masked.bring_masked({"path": str(tmp_path)}, {"language": "en"})
+        lengths = test_masked_diffusion.LENGTHS
+        cpu.lengths = masked.WindowLengths(lengths, cpu.shapes["window"])
+    gpu = copy.deepcopy(cpu).to(registry.choose_device(GPU))
+    expected, found = unmasked(cpu, vocabulary), unmasked(gpu, vocabulary)
+    alike = [
+        all(np.array_equal(one, two) for one, two in zip(ours, theirs, strict=True))
+        for ours, theirs in zip(found[0], expected[0], strict=True)
+    ]
+    assert np.mean(alike) >= 0.95
+    assert found[1] == pytest.approx(expected[1], abs=1e-3)
+    np.testing.assert_allclose(found[2], expected[2], atol=1e-3)

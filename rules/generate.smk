@@ -123,15 +123,12 @@ rule continue_prompts:
             --model {params.folder:q} \
             --documents {input.documents:q} --raw {input.raw:q} \
             --tokens {params.prompts[tokens]} --count {params.prompts[documents]} \
-            --decoding {params.decoding:q} \
-            --name {wildcards.model}/{wildcards.decoding} --seed {params.seed} \
-            --maximum-length {params.maximum_length} --precision {params.precision} \
-            --vocabulary {input.vocabulary:q} \
-            --group-column {params.group_column} \
+            --decoding {params.decoding:q} --name {wildcards.model}/{wildcards.decoding} \
+            --seed {params.seed} --maximum-length {params.maximum_length} --precision {params.precision} \
+            --vocabulary {input.vocabulary:q} --group-column {params.group_column} \
             --maximum-tokens {params.maximum_tokens} --minimum-tokens {params.minimum_tokens} \
             --stop-words {params.stop_words:q} {params.symbols} \
-            --options {params.options:q} \
-            --threads {threads} --device auto \
+            --options {params.options:q} --threads {threads} --device auto \
             --answers {output.answers:q} --measures {output.measures:q} --sensitivity {output.sensitivity:q} \
             2>&1 | tee -a {log:q}
         """

@@ -77,12 +77,10 @@ rule score_semantics:
     shell:
         """
         python -m scripts.score_semantics \
-            --predictions {input.predictions:q} \
-            --model {wildcards.model} \
+            --predictions {input.predictions:q} --model {wildcards.model} \
             --evaluator {wildcards.evaluator} --options {params.options:q} \
             --measures {params.measures:q} \
-            --threads {threads} --device auto \
-            --output {output:q} \
+            --threads {threads} --device auto --output {output:q} \
             2>&1 | tee -a {log:q}
         """
 

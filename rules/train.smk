@@ -149,12 +149,9 @@ rule score_tokens:
     shell:
         """
         python -m scripts.score_tokens \
-            --model {params.folder:q} \
-            --documents {input.documents:q} \
-            --split {params.split} \
-            --split-unit {params.split_unit} \
-            --threads {threads} --device auto \
-            --output {output:q} \
+            --model {params.folder:q} --documents {input.documents:q} \
+            --split {params.split} --split-unit {params.split_unit} \
+            --threads {threads} --device auto --output {output:q} \
             2>&1 | tee -a {log:q}
         """
 

@@ -224,7 +224,9 @@ def taylor(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw mean and deviation of words' counts in segments, with the fitted power laws."""
     fits, clouds = select(table, "taylor_fit"), select(table, "taylor")
     titles: Any = {"xlabel": "Mean count in 64 words", "ylabel": "Standard deviation"}
-    figure, axes, entries = draw_by_decoding(fits, labels, **titles, prepare=_ends)
+    figure, axes, entries = draw_by_decoding(
+        fits, labels, **titles, prepare=lambda line: line.sort_values("x").iloc[[0, -1]]
+    )
     sources = labels.sort_sources(fits["source"])
     looks = Looks(labels, sources)
     # Clouds of many models would hide each other.
@@ -236,8 +238,3 @@ def taylor(table: pd.DataFrame, labels: Labels) -> Figure:
         axis.set(xscale="log", yscale="log")
     legend_below(figure, entries)
     return figure
-
-
-def _ends(points: pd.DataFrame) -> pd.DataFrame:
-    """Keep the ends of a straight line."""
-    return points.sort_values("x").iloc[[0, -1]]

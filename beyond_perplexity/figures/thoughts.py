@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import NothingToShowError
@@ -46,7 +45,10 @@ def perplexity_by_thoughts(
     sizes, alone = sorted(set(shown["n_samples"])), dict[str, None]()
     for axis, (model, own) in zip(axes, models.items(), strict=True):
         for way, points in parts_by(shown[shown["model"] == model], "proposal").items():
-            _draw_curve(axis, points.sort_values("n_samples"), colours[way])
+            points, colour = points.sort_values("n_samples"), colours[way]
+            x = points["n_samples"]
+            axis.fill_between(x, points["low"], points["high"], color=colour, alpha=0.15, lw=0)
+            axis.plot(x, points["mean"], color=colour, marker="o", markersize=3)
         ends = bounds[bounds["model"] == model].to_dict("records")
         for place, row in enumerate(ends, start=1):
             x, style = row["n_samples"] * _WIDER**place, TWO_SIDED_LINES[row["bound"]]
@@ -72,9 +74,3 @@ def perplexity_by_thoughts(
     ]
     legend_below(figure, entries)
     return figure
-
-
-def _draw_curve(axis: Axes, points: pd.DataFrame, colour: str) -> None:
-    x = points["n_samples"]
-    axis.fill_between(x, points["low"], points["high"], color=colour, alpha=0.15, lw=0)
-    axis.plot(x, points["mean"], color=colour, marker="o", markersize=3)

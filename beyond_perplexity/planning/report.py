@@ -91,10 +91,6 @@ def _importance_files(run: Run, _: str) -> Files:
     }
 
 
-def _thought_files(run: Run, prompts: str) -> Files:
-    return run.thoughts.measured(prompts)
-
-
 def _contrastive_files(run: Run, corpus: str) -> Files:
     plan = run.contrastive
     names, normalized, measured = plan.models(corpus), plan.normalized(), plan.measured(corpus)
@@ -186,7 +182,12 @@ def _importance(run: Run) -> Paper:
 def _thoughts(run: Run) -> Paper:
     names = run.thoughts.models()
     labels = {"models": names, "families": _families(run, names)}
-    return Paper(run.thoughts.prompts(), _thought_files, labels, family_rows(names))
+    return Paper(
+        run.thoughts.prompts(),
+        lambda run, prompts: run.thoughts.measured(prompts),
+        labels,
+        family_rows(names),
+    )
 
 
 def _contrastive(run: Run) -> Paper:

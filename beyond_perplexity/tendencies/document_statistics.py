@@ -24,7 +24,7 @@ sums at each place (`length`): `value` 0 the documents, 1 their values, 2 the sq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
 from typing import NamedTuple
 
@@ -82,19 +82,15 @@ def sized_counter(
     }
 
     def count(batch: TokenBatch) -> dict[str, np.ndarray]:
-        found = {}
+        found, n = {}, max(len(batch.lengths), 1)
+        blocks = [(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
         for name, sized in names.items():
             if (own := counts[sized.tendency]) is not None:
-                parts = [_units(part, own, sized) for part in _blocks(batch)]
+                parts = [_units(batch.documents(*block), own, sized) for block in blocks]
                 found[name] = np.concatenate(parts)
         return found
 
     return count
-
-
-def _blocks(batch: TokenBatch) -> Iterator[TokenBatch]:
-    n = max(len(batch.lengths), 1)
-    return (batch.documents(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK))
 
 
 def _units(batch: TokenBatch, count: DocumentCount, sized: Sized) -> np.ndarray:

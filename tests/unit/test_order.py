@@ -289,7 +289,7 @@ def test_shifts_are_found_as_often_as_is_said() -> None:
         t = mean_curves.permuted_curves((first, second), None, 99, repeat)["t"]
         found += np.mean(t >= t[-1]) <= 0.05
     assert found / 200 == pytest.approx(power, abs=0.1)
-    numbers, _ = smoothed_numbers(values[:, 0], np.arange(400), 1)
+    numbers, _ = smoothed_numbers(values[:, 0], np.arange(400), np.random.default_rng(1))
     assert numbers.std() == pytest.approx(values[:, 0].std(), rel=0.03)
     inner = NumberShift("repetition", numbers, 1.0)
     assert inner.probabilities(0.5).sum() == pytest.approx(1)

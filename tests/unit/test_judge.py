@@ -5,6 +5,7 @@ texts of one law and of another one, a text against itself, documents judged one
 """
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def bits(law, text, size):
     """Multiply the probabilities of the first words by hand."""
     words = text.split()[:size]
     ids = [0, *(WORDS.index(word) + 3 for word in words)]
-    p = math.prod(law[one, other] for one, other in itertools.pairwise(ids))
+    p = math.prod(law[one, other] for one, other in pairwise(ids))
     return -math.log2(p) / len(" ".join(words).encode())
 
 

@@ -82,7 +82,7 @@ class Tendency(NamedTuple):
     @property
     def noun(self) -> str:
         """The title inside a sentence."""
-        return self.title.lower()
+        return self.title if "'" in self.title else self.title.lower()  # a law is a person's
 
     @property
     def distance_name(self) -> str:

@@ -26,6 +26,8 @@ from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.text_comparison import word_blocks
+from beyond_perplexity.tendencies.tokens import TokenBatch
+from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 SEED = 20261122  # fixed before the first run
@@ -58,7 +60,7 @@ class EqualTexts:
     `units` are groups of the human side, or of the other one alone, else documents. `documents`
     are those of the side without groups (None: as many as the other side has documents, or
     groups where the human side has none). Both sides are read in a closed `vocabulary` of so
-    many types.
+    many types. Novelty is looked up in so many documents of the same population (`training`).
     """
 
     name: str
@@ -67,8 +69,18 @@ class EqualTexts:
     grouped: tuple[bool, bool]
     vocabulary: int | None = None
     documents: int | None = None
+    training: int = 0
     nominal: str = f"{LEVEL:g}"
     limits: tuple[float, float] = (0.0, 0.075)
+
+    @cached_property
+    def classes(self) -> ClassOptions:
+        """What both sides are counted by."""
+        if not self.training:
+            return self.population.classes
+        drawn = self.population.documents(stream(SEED, f"training/{self.name}"), self.training)
+        known = TrainingText.of([TokenBatch(drawn.types, drawn.ids, drawn.offsets)])
+        return self.population.classes._replace(training=known)
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw both sides and test them: which measures reject."""
@@ -86,7 +98,7 @@ class EqualTexts:
         if self.vocabulary is not None:
             human, model = human.read_in(self.vocabulary), model.read_in(self.vocabulary)
         seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
-        with opened(human, model, self.population.classes, self.grouped) as pair:
+        with opened(human, model, self.classes, self.grouped) as pair:
             rows = measure_rows(pair, TESTS, seed)
         tested = [row for row in rows if not math.isnan(row.p_value)]
         found = {" ".join(row.key): row.p_value <= LEVEL for row in tested}
@@ -195,6 +207,12 @@ class LevelCases:
         for documents, units in ((60, 60), (200, 40), (40, 120)):
             name = f"{documents} single documents against {units} groups"
             yield EqualTexts(name, small, units, (False, True), documents=documents)
+        # Documents of 150 words: as long as all tendencies of order need them.
+        long, known = Topics(n_types=4_000, size=5.0, mean=150.0), 300
+        yield EqualTexts("long documents, 150 + 150", long, 150, (False, False), training=known)
+        yield EqualTexts("long documents, groups, 60 + 60", long, 60, (True, True), training=known)
+        name = "long documents, 100 groups against documents"
+        yield EqualTexts(name, long, 100, (True, False), training=known)
         yield EqualTexts("perfect closed vocabulary", small, 300, (False, False), 400)
         yield EqualTexts("perfect closed vocabulary, 100 groups", small, 100, (True, False), 400)
         if self._articles:
@@ -203,3 +221,7 @@ class LevelCases:
             for units in (26, 100, 300):
                 name = f"real, {units} groups against documents"
                 yield EqualTexts(name, self._articles, units, (True, False))
+            novel = partial(EqualTexts, population=self._articles, training=1_000)
+            yield novel("real, training text, 120 + 120", units=120, grouped=(False, False))
+            name = "real, training text, 100 groups against documents"
+            yield novel(name, units=100, grouped=(True, False))

@@ -84,7 +84,7 @@ class Topics:
     """A synthetic population of Zipf's law, with topics that have some types of their own.
 
     `size` and `least` are the mean and fewest documents of a group; groups are unequal, by a
-    geometric number.
+    geometric number. Documents have `mean` tokens on average, and 3.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class Topics:
         size: float = 8.0,
         least: int = 1,
         exponent: float = 1.1,
+        mean: float = _MEAN,
     ) -> None:
         rng = np.random.default_rng(2026)
         names = [f"{k}" if k % 7 == 3 else f"w{k}" for k in range(n_types)]  # symbols and words
@@ -106,7 +107,7 @@ class Topics:
         self._topical = topical / topical.sum()
         choose = [rng.choice(np.arange(20, n_types), own, replace=False) for _ in range(n_topics)]
         self._table = np.stack(choose)
-        self._size, self._least = size, least
+        self._size, self._least, self._mean = size, least, mean
 
     @property
     def law(self) -> np.ndarray:
@@ -115,10 +116,9 @@ class Topics:
         np.add.at(mean, self._table, np.broadcast_to(self._topical, self._table.shape))
         return 0.75 * self._law + 0.25 * mean / len(self._table)
 
-    @staticmethod
-    def length_cdf(lengths: np.ndarray, factor: float = 1.0) -> np.ndarray:
+    def length_cdf(self, lengths: np.ndarray, factor: float = 1.0) -> np.ndarray:
         """Return the distribution function of the lengths, all longer by a factor on average."""
-        mean = _MEAN * factor * _FACTORS[:, None]
+        mean = self._mean * factor * _FACTORS[:, None]
         share = _SHAPE / (_SHAPE + mean)
         return np.asarray(nbinom.cdf(lengths - _SHORTEST, _SHAPE, share).mean(axis=0))
 
@@ -137,7 +137,7 @@ class Topics:
         n = int(groups[-1]) + 1
         topics = rng.integers(len(self._table), size=n)
         topical = rng.beta(3, 9, n)  # mean 1 / 4
-        means = _MEAN * factor * rng.choice(_FACTORS, n)
+        means = self._mean * factor * rng.choice(_FACTORS, n)
         rates = rng.gamma(_SHAPE, means[groups] / _SHAPE)
         lengths = _SHORTEST + rng.poisson(rates)
         offsets = np.concatenate([[0], np.cumsum(lengths)])

@@ -51,6 +51,13 @@ def shown(value: object, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
+def shown_narrow(value: float) -> str:
+    """Write a number of 0 or more in four characters, for a narrow cell: ``.123``, ``1.41``."""
+    if 0 < value < 0.0005:
+        return "≈0"
+    return f"{value:.3f}"[1:] if value < 0.9995 else f"{value:.2f}"
+
+
 def shown_signed(value: float | None, digits: int = 3) -> str:
     """Write a number with its sign and a fixed number of decimals, so that a column is level."""
     if value is None or pd.isna(value):

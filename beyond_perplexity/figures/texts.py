@@ -116,8 +116,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
             row = held.get((source, *key))
             if row is not None and not math.isnan(row["value"]):
                 mark, (fill, ink) = numbers.verdict_mark(row), _fill(row, largest)
-                shown = numbers.shown(row["value"])
-                shown = shown.replace("0.", ".") if narrow else shown
+                shown = (numbers.shown_narrow if narrow else numbers.shown)(row["value"])
                 _draw_cell(axis, column, line, shown + mark, fill, ink)
                 marks.add(mark)
                 fills.add(fill)

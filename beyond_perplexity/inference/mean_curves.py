@@ -51,7 +51,8 @@ def permuted_curves(
     Returns
     -------
     dict of numpy.ndarray of float64, shape (n + 1,)
-        ``max_difference``, the largest difference, and ``t``, the largest |t|.
+        ``max_difference``, the largest difference, ``t``, the largest |t|, and ``place``, where
+        that is, from 0 on.
 
     References
     ----------
@@ -70,9 +71,8 @@ def permuted_curves(
     found = joined_draws(map(_compared, _unit_moments(curves, units, n, seed)))
     if units.scheme == "prompts":
         places = zip(*(held.T for held in curves), strict=True)
-        found["t"] = np.max(
-            [np.abs(permuted_paired_t(x, y, units, n, seed)) for x, y in places], axis=0
-        )
+        t = np.abs([permuted_paired_t(x, y, units, n, seed) for x, y in places])  # (K, n + 1)
+        found |= {"t": t.max(axis=0), "place": t.argmax(axis=0)}
     return found
 
 
@@ -122,7 +122,7 @@ def _ones(values: np.ndarray) -> np.ndarray:
 
 
 def _compared(sides: _Moments) -> dict[str, np.ndarray]:
-    """Compute the largest difference and the largest |t| of both sides: (w,) each."""
+    """Compute the largest difference, the largest |t| and its place of both sides: (w,) each."""
     k = sides[0].shape[1] // 3 - 1
     both = []
     for held in sides:
@@ -130,7 +130,8 @@ def _compared(sides: _Moments) -> dict[str, np.ndarray]:
         n, n_squares, units = held[:, -3:].T[..., None]
         both.append((total, n, squares, products, n_squares, units))
     difference, t = map(np.abs, studentized_moments(*both))
-    return {"max_difference": difference.max(axis=1), "t": t.max(axis=1)}
+    largest = {"max_difference": difference.max(axis=1), "t": t.max(axis=1)}
+    return {**largest, "place": t.argmax(axis=1)}
 
 
 def drawn_differences(curves: Curves, groups: Groups, n: int, seed: int) -> np.ndarray:

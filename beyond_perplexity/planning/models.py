@@ -63,7 +63,8 @@ class Models:
         if name not in proposals:
             return dict(models[name])
         model = models[proposals[name]["model"]]
-        return {**proposals[name], "corpus": model["corpus"], "vocabulary": model["vocabulary"]}
+        shared = {key: model[key] for key in ("corpus", "vocabulary") if key in model}
+        return {**proposals[name], **shared}
 
     def options(self, name: str) -> str:
         """Return the options of `scripts.train` as JSON, less defaults: new ones train nothing."""

@@ -113,14 +113,23 @@ class CurveComparison:
         n = how.options.permutations
         return mean_curves.permuted_curves(self.curves, units, n, how.seed)
 
-    def told(self) -> tuple[str, str]:
-        """Say where the curves differ most and what is compared; else why there is no verdict."""
+    def told(self, how: Measuring) -> tuple[str, str]:
+        """Say where the curves differ most and what is compared; else why there is no verdict.
+
+        The test sees another place where what differs there varies less.
+        """
         told, why = size_told(self.pair, self.sized)
         reference, samples = self.means
-        place = int(np.argmax(np.abs(samples - reference)))
-        where = f"at {self.sized.places[place]}: {samples[place]:.4f} here, "
-        where += f"{reference[place]:.4f} in the reference"
-        return joined_facts(where if self.value else "", told), why
+        where = {int(np.argmax(np.abs(samples - reference))): "at"}
+        if self.has_documents and how.options.permutations and not why:
+            once = replace(how, options=replace(how.options, permutations=0))
+            where.setdefault(int(self.randomized(once)["place"][-1]), "most surely at")
+        facts = [
+            f"{word} {self.sized.places[place]}: {samples[place]:.4f} here, "
+            f"{reference[place]:.4f} in the reference"
+            for place, word in where.items()
+        ]
+        return joined_facts(*facts[: len(facts) * bool(self.value)], told), why
 
     def described(self, how: Measuring) -> Iterator[MeasureRow]:
         """Yield the means over places of both curves."""
@@ -164,7 +173,7 @@ class SlopeComparison(CurveComparison):
         first, second = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
         return first, second
 
-    def told(self) -> tuple[str, str]:
+    def told(self, how: Measuring) -> tuple[str, str]:
         """Say of how many segments the slopes are; else why there are none."""
         n = [one.n_segments for one in self.pair.sample_sets]
         if min(n) < taylor.LEAST_SEGMENTS:
@@ -220,6 +229,6 @@ def curve_rows(how: Measuring) -> Iterator[MeasureRow]:
         if how.options.bootstrap and held.has_documents:
             spread = Spread(1.0, how.spread.df)  # what is drawn knows of few groups
             high = upper_limit(held.value, held.drawn(how), how.options.confidence, spread)
-        fact, why = held.told()
+        fact, why = held.told(how)
         yield MeasureRow(*held.key, held.value, high=high, fact=fact, reason=why)
         yield from held.described(how)

@@ -3,6 +3,9 @@
 Oracles: chi-square by hand, scikit-learn on dense halves, binomial tails, draws counted here.
 """
 
+import json
+from collections import Counter
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,9 +13,11 @@ from scipy.stats import binom, chi2, ks_2samp
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks import alternatives
+from benchmarks import alternatives, sample_sets
 from benchmarks.alternatives import Compared
 from benchmarks.levels import LEVEL
+from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 
 SCORES = ([0.9, 0.8, 0.85, 0.85], [0.9, 0.4], [])  # of MAUVE, by hand
 
@@ -72,3 +77,31 @@ def test_a_table_of_alternatives_has_levels_powers_and_refusals():
         "– |",
     ]
     assert lines[3].count("no verdict") == 4
+
+
+def test_shuffled_words_are_told_by_order_and_by_no_bag_of_words():
+    """Oracle: a shuffled document has the words that it had, and sentences are kept whole."""
+    lines = (ROOT / "examples/human.jsonl").read_text(encoding="utf-8").splitlines()
+    human, rng = [json.loads(line)["text"] for line in lines], np.random.default_rng(1)
+    others = 0
+    for text in human[:60]:
+        words, moved = (change(text, rng) for change in list(sample_sets.CHANGES.values())[1:])
+        assert Counter(words.split()) == Counter(text.split()) == Counter(moved.split())
+        held = [" ".join(one) for one in sample_sets.cut_sentences(text, whole=False)]
+        assert all(f" {one} " in f" {moved} " for one in held)
+        others += moved != text
+    assert others > 30
+    classes = ClassOptions(load_stop_words("gensim"), True)
+    change = sample_sets.shuffled_words
+    shuffled = sample_sets.Compared("shuffled", human, classes, change=change, n=200)
+    found = shuffled(0)
+    stars = {name for name, verdict in found.items() if verdict == "differs"}
+    assert "recurrence" in stars
+    assert not stars & {"unigram", "length", "stop_words", "symbols", "rank_frequency"}
+    assert not stars & {"type_token_unigrams", "repetition"}
+    held = {"a": [found], "b": [found | {"length": "no verdict", "recurrence": "cannot tell"}]}
+    head, _, first, second = sample_sets.table(held).splitlines()
+    cells = [line.split(" | ") for line in (head, first, second)]
+    column = {name: k for k, name in enumerate(cells[0])}
+    assert [row[column["recurrence"]] for row in cells[1:]] == ["1.00", "–"]
+    assert [row[column["length"]] for row in cells[1:]] == ["0.00", "–"]

@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.figures import FIGURES, draw_figure, style
+from beyond_perplexity.figures import FIGURES, draw_figure, numbers, style
 from beyond_perplexity.figures.curves import _bins
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
 from beyond_perplexity.schemas.tendencies import CURVES
@@ -144,6 +144,12 @@ def test_main_figure_prints_each_distance_with_its_adjusted_stars() -> None:
         line = names.index(Labels().source(row["source"]))
         assert found[line, 4][0] == f"{row['value']:.3f}{mark}".replace("0.", ".")
     assert found[0, 4][0] == ".050"
+
+
+def test_numbers_of_narrow_cells_have_four_characters_at_most() -> None:
+    written = {0.0: ".000", 0.0004: "≈0", 0.0006: ".001", 0.25: ".250", 0.9994: ".999"}
+    written |= {0.9996: "1.00", 1.0: "1.00", 1.414: "1.41"}
+    assert {value: numbers.shown_narrow(value) for value in written} == written
 
 
 def test_main_figure_is_white_inside_the_band_and_marks_what_is_withheld() -> None:

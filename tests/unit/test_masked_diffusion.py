@@ -30,6 +30,7 @@ from beyond_perplexity.models.latents.masked_diffusion_orders import UNIFORM, Co
 from beyond_perplexity.models.latents.masked_diffusion_scores import MOST_EXACT
 from beyond_perplexity.models.latents.masked_huggingface import WindowLengths, bring_masked
 from beyond_perplexity.models.registry import load_any
+from beyond_perplexity.planning.job_costs import JobCosts
 from beyond_perplexity.schemas.corpora import MENTIONS, RAW
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.fitting import fit_files
@@ -453,6 +454,10 @@ def test_what_is_no_distribution_over_orders_is_refused_in_one_line(tmp_path):
     run = planned.run_of(smoke, models={"m": held}, proposals={"m-orders": orders})
     assert "<results>/corpora/wikipedia/raw.parquet" in run.models.tables("m")
     assert (run.models.vocabulary_files("m"), run.models.learns("m")) == ([], False)
+    assert "vocabulary" not in run.models.find("m-orders")
+    asked = {"model": "m", "proposal": "m-orders", "draw": "weights", "setting": "tau_1.0"}
+    asked |= {"instances": "00000", "samples": "00000"}
+    assert JobCosts(run).megabytes("draw", asked) >= 3000  # which asks both for their weights
     for more, said in (
         ({"vocabulary": "words"}, "brings its own tokenizer"),
         ({"training": {"maximum_steps": 5}}, "models.m.training: an external model"),

@@ -154,6 +154,27 @@ def test_compression_of_a_dyadic_source_is_its_entropy() -> None:
     assert (found != ABSENT).tolist() == [True, True, True, False]
 
 
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_texts_are_compressed_together_at_as_many_bytes_whatever_the_batches(size) -> None:
+    """Oracle: the lines of the texts, joined and compressed. A repeated document costs little."""
+    rng = np.random.default_rng(4)
+    drawn = [" ".join(rng.choice(list("abcdeé"), 30)) for _ in range(50)]
+    texts = drawn, drawn[:5] * 8
+    streams = [
+        [
+            tokenize_batch(pa.array(text[start : start + size]))
+            for start in range(0, len(text), size)
+        ]
+        for text in texts
+    ]
+    found, n = compression.joined_shares(streams)
+    lines = ["".join(f"{line}\n" for line in text).encode() for text in texts]
+    assert n == min(map(len, lines))
+    assert found == [len(pa.Codec("zstd", 19).compress(own[:n])) / n for own in lines]
+    assert found[1] < found[0] / 3
+    assert compression.joined_shares([[], streams[0]])[1] == 0
+
+
 def test_shards_add_up_however_texts_are_cut(tmp_path) -> None:
     texts = documents(np.random.default_rng(3), 120)
     whole = counted(texts)
@@ -205,6 +226,7 @@ def test_the_largest_t_is_that_of_the_tests_of_means(groups) -> None:
     if units is None:
         welch = ttest_ind(x, y, equal_var=False).statistic
         assert found["t"][-1] == pytest.approx(np.abs(welch).max())
+        assert found["place"][-1] == np.abs(welch).argmax()
         units = single_documents((60, 75))
         assert 0.5 < np.mean(found["t"] >= 1.5) * 2 < 1.6  # three places, nearly |t| each
     each = [np.abs(permuted_means(a, b, units, 199, 7)) for a, b in zip(x.T, y.T, strict=True)]
@@ -236,6 +258,36 @@ def test_a_text_against_itself_and_shuffled_words() -> None:
     own = {key[0] for key in (row.key for row in sound) if family_of(key[0]) == "order"}
     assert less[CURVE].family == len(own) >= 2
     assert less["length", "ks"].family == 8
+
+
+def test_a_difference_at_a_quiet_place_is_found_beside_a_loud_one() -> None:
+    """Planted: doubled words on both sides alike, whose share varies, and an echo on one.
+
+    The largest difference is one of doubled words, as two halves of the human text have it.
+    """
+
+    def drawn(seed: int, echoes: int) -> pa.Array:
+        rng, found = np.random.default_rng(seed), []
+        for _ in range(120):
+            words = rng.permutation(2000)[:32]
+            for place in rng.permutation(15)[: rng.integers(13)]:
+                words[2 * place + 1] = words[2 * place]
+            for place in rng.permutation(16)[: rng.binomial(echoes, 0.5)]:
+                words[place + 16] = words[place]
+            found.append(words)
+        return texts_of(found)
+
+    human, how = drawn(20, 0), MeasurementOptions(permutations=199, bootstrap=0, monte_carlo=0)
+    for other, verdict in ((drawn(30, 0), "no difference found"), (drawn(21, 1), "differs")):
+        both = counted(human), counted(other)
+        with paired(*both, ([human], [other]), classes=CLASSES) as pair:
+            baselines = reference_baselines(pair, how, 1)
+            rows = measure_rows(pair, how, 1, baselines=baselines)
+        row = next(row for row in rows if row.key == CURVE)
+        assert row.value < row.baseline_high
+        assert (row.verdict, row.reason) == (verdict, "")
+    assert row.fact.startswith("at 1: ")
+    assert "; most surely at 16: " in row.fact
 
 
 def test_baselines_are_of_random_parts_of_human_text() -> None:

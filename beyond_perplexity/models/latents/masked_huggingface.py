@@ -49,16 +49,11 @@ NEVER = -1e9  # a logit whose exponential is 0; an infinite one would make entro
 
 
 @dataclass(frozen=True)
-class HuggingFaceMaskedOptions(Limited):
+class HuggingFaceMaskedOptions(bringing.HuggingFaceOptions, Limited):
     """Where a masked model comes from, and of which texts it is asked.
 
     Attributes
     ----------
-    path : str
-        A folder that `save_pretrained` wrote (config.json, safetensors weights, the tokenizer), or
-        the name of a model on the hub, which the training job fetches.
-    revision : str or None
-        Commit, branch or tag on the hub; null: the newest.
     maximum_words : int
         Documents of more tokens are not evaluated: a sample of n tokens takes n passes over all.
     count_eos : bool
@@ -66,8 +61,6 @@ class HuggingFaceMaskedOptions(Limited):
         a given length.
     """
 
-    path: str
-    revision: str | None = None
     maximum_words: Length = 60
     count_eos: bool = True
 
@@ -197,8 +190,7 @@ def bring_masked(
     Parameters and source are those of `huggingface_bring.bring`; `by_row` changes nothing.
     """
     options = parse_options(HuggingFaceMaskedOptions, architecture, "architecture")
-    where = bringing.HuggingFaceOptions(options.path, options.revision)
-    folder, revision = bringing.find_folder(where)
+    folder, revision = bringing.find_folder(options)
     weights = bringing.find_weights(folder)
     external = bringing.load_weights(folder, AutoModelForMaskedLM, "masked")
     check_finite(external, weights[0] if len(weights) == 1 else folder)

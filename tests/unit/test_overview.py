@@ -112,7 +112,7 @@ def test_the_main_table_has_a_row_a_body_and_the_worst_text_is_named(measures) -
     assert by_name["stars"] == "1 of 14"  # those that were not embedded have no eighth
     assert (by_name["largest excess"], by_name["copied 8-grams"]) == ("+0.30 stop words", "31.0%")
     assert published(human[0]).astext() == "Human text (words)"
-    assert first[header.index("stars")] == "0 of 13"  # one has a raw p of 0.01
+    assert first[header.index("stars")] == "0 of 14"  # one has a raw p of 0.01
     assert len(header) == 7  # for half of a screen of 1,400 pixels
     bare = main_table(measures[measures["tendency"] == "length"].assign(excess=np.nan))
     assert bare[2][1:3] == ["0 of 1", "—"]

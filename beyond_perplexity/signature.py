@@ -20,7 +20,7 @@ from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
 PARTS: Rows[str] = {
     "bpb": "text eos bos first before spelling special unk context stride dtype flips infinite",
     "tendencies": "text vocabulary tokens stopwords symbols groups permutations bootstrap "
-    "confidence zipf baseline holm embedding",
+    "confidence zipf baseline holm embedding judge",
     "estimate": "t-definition method aggregation temperature n-samples beam-size two-sided subsets "
     "bootstrap confidence",
     "contrast": "text eos before units distortion substitutes levels draws base flips",

@@ -43,6 +43,8 @@ def _unused(given: CompareOptions) -> Iterator[calls.Unused]:
         yield "on tokenized texts with a list of stop words", ("language",)
     if given.embedding is None:
         yield "without an embedding", ("embedding_documents",)
+    if given.judge is None:
+        yield "without a judge", ("judge_documents",)
 
 
 def _unused_of_texts(given: CompareOptions) -> Iterator[calls.Unused]:

@@ -30,7 +30,9 @@ from beyond_perplexity.tendencies.answers import PairedAnswers
 from beyond_perplexity.tendencies.compare_options import CompareOptions, source_of
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.embedded_documents import drawn_documents
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
+from beyond_perplexity.tendencies.judge import judge_rows, judged_pair, open_judge
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import (
     measure_rows,
@@ -97,7 +99,7 @@ class Comparison:
 
     `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted,
     where there are any; `permuted` says what the tests permute, `encoder` what documents are
-    embedded by.
+    embedded by, `judge` what scored them.
     """
 
     reference: SampleSet
@@ -110,6 +112,7 @@ class Comparison:
     groups: tuple[int | None, int | None] = (None, None)
     permuted: str = ""
     encoder: str = ""
+    judge: str = ""
     signature: str = ""
     words: pd.DataFrame = field(default_factory=pd.DataFrame)
     sensitivity: pd.DataFrame | None = None  # of answers to prompts
@@ -142,6 +145,36 @@ def embedding_comparison(
     return f"{held['title']} (SHA-256 {str(held['sha256'])[:12]}…)", rows
 
 
+_JUDGED = (
+    "bits per byte under {judge}: neither larger nor smaller is better; its own samples, a "
+    "control, differ from human text, too"
+)
+
+
+def judge_comparison(options: CompareOptions) -> tuple[str, Callable[..., list[MeasureRow]]]:
+    """Return what compares documents by what a judge says of them, and its title."""
+    judge, most, seed = open_judge(options.judge), options.judge_documents, options.seed
+
+    def rows(
+        reference: SampleSet, samples: SampleSet, answered: PairedAnswers | None, view: TextView
+    ) -> list[MeasureRow]:
+        remark(f"judging {most:,} documents of each text at most")
+        files, human = (reference.files, samples.files), None
+        groups: Groups = answered.prompts if answered else (reference.groups, samples.groups)
+        sizes = reference.statistics.n_documents, samples.statistics.n_documents
+        chosen, groups = drawn_documents(sizes, groups, most, seed)
+        names = reference.path, samples.path
+        judged = judged_pair(judge, files, chosen, view.batch, names)
+        if answered and answered.human:
+            held = answered.human
+            chosen, codes = held.drawn(most, seed)
+            human = judged_pair(judge, held.files, chosen, view.batch, names, judged[0].size), codes
+        told = _JUDGED.format(judge=judge.title)
+        return judge_rows(judged, groups, options.measurement(), seed, told, human)
+
+    return judge.title, rows
+
+
 @contextmanager
 def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
     """Read, count and measure two files; the working files live as long as the context."""
@@ -157,6 +190,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
     record = run_record("beyond_perplexity/library/compare.py", {}, seed=options.seed)
     main = next(iter(views))
     encoder, compare_vectors = embedding_comparison(options) if options.embedding else ("", None)
+    judge, let_judge = judge_comparison(options) if options.judge is not None else ("", None)
     if options.vocabulary and main == RAW_TEXT:
         remark(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
@@ -165,7 +199,8 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         remark("measuring, permuting and resampling")
         classes = ClassOptions(stop_words, True)
         of_sets = reference, samples, answered
-        others = compare_vectors(*of_sets, views[main]) if compare_vectors else []
+        further = filter(None, (compare_vectors, let_judge))
+        others = [row for rows in further for row in rows(*of_sets, views[main])]
         tables, words, drawn, sensitivity, permuted = _measured(
             *of_sets, views, classes, options, others
         )
@@ -188,9 +223,10 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             groups=(counts[0], counts[1]),
             permuted=permuted,
             encoder=encoder,
+            judge=judge,
             words=words,
             sensitivity=sensitivity,
-            signature=_signature(options, description(reference.counted), counts, baseline),
+            signature=_signature(options, description(reference.counted), counts, baseline, judge),
             baseline=BASELINES[baseline],
         )
 
@@ -200,6 +236,7 @@ def _signature(
     counted: Mapping[str, object],
     groups: Sequence[int | None],
     baseline: str,
+    judge: str,
 ) -> str:
     names = zip(("reference", "samples"), groups, strict=True)
     encoder = options.embedding and Path(options.embedding).name
@@ -209,6 +246,7 @@ def _signature(
         groups=[name for name, count in names if count is not None],
         baseline=baseline,
         embedding=encoder and f"{encoder}-{options.embedding_documents}",
+        **({"judge": f"{judge}-{options.judge_documents}"} if judge else {}),
     )
 
 

@@ -276,12 +276,14 @@ def _settings(options: CompareOptions, found: Comparison) -> dict[str, str]:
             f"({options.language}), lower case, accents removed"
         )
     embedded = f"{found.encoder}; at most {options.embedding_documents:,} documents of each text"
+    judged = f"{found.judge}; at most {options.judge_documents:,} documents of each text"
     reach = _reach(found.measures, options.permutations)
     return {
         "Cleaning": cleaning,
         "Stop words": f"list '{found.described['stop_words']}' (language {options.language})",
         "Symbols": "tokens of punctuation, numbers and other symbols only",
         **({"Embeddings": embedded} if found.encoder else {}),
+        **({"Judge": judged} if found.judge else {}),
         "Permutations": f"{options.permutations:,}{reach}",
         "Bootstrap resamples": f"{options.bootstrap:,}",
         "Seed": str(options.seed),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, CommonGroups, Groups
 from beyond_perplexity.inference.prompts import PromptCodes, Prompts, answers_in_halves, answers_of
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import ShardWriter
@@ -46,6 +47,17 @@ class HumanAnswers:
             for files, own in zip(self.files, self.chosen, strict=True)
         )
         return first, second
+
+    def drawn(self, most: int, seed: int) -> tuple[PromptCodes, CommonGroups]:
+        """Draw whole prompts with at most so many answers of either: places in files, prompts."""
+        n = 1 + max(int(own.max()) for own in self.codes)
+        sizes = np.max([np.bincount(own, minlength=n) for own in self.codes], axis=0)
+        order = stream(seed, "answers/drawn").permutation(len(sizes))
+        kept = np.isin(np.arange(len(sizes)), order[np.cumsum(sizes[order]) <= most])
+        both = zip(self.chosen, self.codes, strict=True)
+        first, second = (np.flatnonzero(own)[kept[codes]] for own, codes in both)
+        held = self.codes[0][kept[self.codes[0]]], self.codes[1][kept[self.codes[1]]]
+        return (first, second), CommonGroups(held)
 
 
 @dataclass(frozen=True)

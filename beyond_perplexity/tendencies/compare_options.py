@@ -134,6 +134,16 @@ class CompareOptions:
         least=20,
         most=4_000,
     )
+    judge: Any = option(
+        None,
+        "folder of a model, of a run or of Hugging Face, its name on the hub, or an ARPA file: "
+        "documents are also compared by their bits per byte under it",
+        "str, path, or tuple of a model in memory and its tokenizer, optional",
+        metavar="MODEL",
+    )
+    judge_documents: int = option(
+        1000, "documents of each text for the judge, at random", least=20, most=MOST_ITEMS
+    )
     training: Any = option(
         None,
         "text that the samples' model was trained on: which n-grams are novel, which are copies",

@@ -35,6 +35,7 @@ _HERE = "beyond_perplexity.tendencies"
 _CLASSES = f"{_HERE}.word_classes"
 ORDER = "order"
 NOVELTY = "novelty"  # counted where a training text is known, beside the texts and not in shards
+JUDGE = "judge"  # of documents that a model scores, and not in shards either
 CUT_TO = (8, 16, 32, 64, 128, 256, 512)
 DISTANCE_NAMES = {
     "ks": "KS",
@@ -67,7 +68,8 @@ class Tendency(NamedTuple):
     figure: str = ""
     note: str = ""
     caption: str = ""
-    # Of a number or a curve: the ``module:function`` that makes what counts it; to how many tokens
+    # Of a number or a curve: the ``module:function`` that makes what counts it, none where it is
+    # counted of some documents alone (`judge`); to how many tokens
     # documents are cut, alternatively (`document_statistics.chosen_size`); the places of a curve,
     # and in which unit whole numbers are held of it.
     statistic: str = ""
@@ -182,6 +184,9 @@ TENDENCIES = {
         sizes=CUT_TO[:4],
         places=tuple(range(1, 33)),
         family=ORDER,
+    ),
+    JUDGE: Tendency(
+        "Judge", "number", "ks", JUDGE, note="bits per byte", sizes=CUT_TO, family=ORDER
     ),
     TAYLOR: Tendency("Taylor's law", "slope", "slope_difference", unit=1e-6, family=ORDER),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),

@@ -182,8 +182,21 @@ class DocumentCounts:
         for block in _fixed_blocks(texts):
             batch = self._read(block)
             counted = count_block(batch, self._types)
-            values = {name: x.astype(np.int32) for name, x in self._count(batch).items()}
-            self._blocks.append(store_block(self._new_path(), sample_set, values, *counted))
+            self._store(sample_set, self._count(batch), *counted)
+
+    def add_numbers(self, sample_set: int, values: Mapping[str, np.ndarray]) -> None:
+        """Store documents of which only these values, (D,), are known."""
+        self._store(sample_set, values, csr_matrix((len(values["length"]), 0)), slice(None))
+
+    def _store(
+        self,
+        sample_set: int,
+        values: Mapping[str, np.ndarray],
+        matrix: csr_matrix,
+        columns: np.ndarray | slice,
+    ) -> None:
+        held = {name: x.astype(np.int32) for name, x in values.items()}
+        self._blocks.append(store_block(self._new_path(), sample_set, held, matrix, columns))
 
     def _new_path(self) -> Path:
         return Path(self._folder.name) / str(len(self._blocks))

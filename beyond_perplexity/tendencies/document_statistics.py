@@ -79,13 +79,14 @@ def sized_counter(
     counts = {
         tendency: resolve_name(row.statistic)(classes)
         for tendency, row in STATISTICS_OF_DOCUMENTS.items()
+        if row.statistic
     }
 
     def count(batch: TokenBatch) -> dict[str, np.ndarray]:
         found, n = {}, max(len(batch.lengths), 1)
         blocks = [(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
         for name, sized in names.items():
-            if (own := counts[sized.tendency]) is not None:
+            if (own := counts.get(sized.tendency)) is not None:
                 parts = [_units(batch.documents(*block), own, sized) for block in blocks]
                 found[name] = np.concatenate(parts)
         return found

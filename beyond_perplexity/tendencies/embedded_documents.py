@@ -142,7 +142,28 @@ def chosen_documents(
     return first, second
 
 
+def drawn_documents(
+    n_documents: tuple[int, int], groups: Groups, most: int, seed: int
+) -> tuple[tuple[np.ndarray, np.ndarray], Groups]:
+    """Choose documents of two texts, or whole prompts: indices, and the groups of the chosen."""
+    if isinstance(groups, Prompts):
+        return groups.drawn(most, stream(seed, f"{_PURPOSE}/prompts"))
+    groups = alike_groups(groups, n_documents)
+    chosen = chosen_documents(n_documents, groups, most, seed)
+    both = zip(groups, chosen, strict=True)
+    first, second = (None if codes is None else renumbered(codes[own]) for codes, own in both)
+    return chosen, (first, second)
+
+
 Read = Callable[[pa.Array], TokenBatch]
+
+
+def documents_at(files: DocumentFiles, indices: np.ndarray, read: Read) -> list[str]:
+    """Return the documents at indices (n,), increasing, as they are read, joined by blanks."""
+    wanted = np.zeros(int(indices.max(initial=-1)) + 1, bool)
+    wanted[indices] = True
+    batches = texts_as_read(files.texts(), read, wanted)
+    return [text for batch in batches for text in batch.to_pylist()]
 
 
 def embedded_documents(
@@ -154,10 +175,7 @@ def embedded_documents(
     encoder: TextEncoder,
 ) -> EmbeddedText:
     """Embed documents at indices (n,), increasing, with groups of all (D,), as they are read."""
-    wanted = np.zeros(int(indices.max(initial=-1)) + 1, bool)
-    wanted[indices] = True
-    batches = texts_as_read(files.texts(), read, wanted)
-    texts = [text for batch in batches for text in batch.to_pylist()]
+    texts = documents_at(files, indices, read)
     own = None if groups is None else groups[indices]
     return embedded_text(texts, own, n_documents, encoder)
 
@@ -192,23 +210,17 @@ def embedded_pair(
     encoder: TextEncoder,
 ) -> EmbeddedPair:
     """Embed random documents of two texts, at most so many of each; see `chosen_documents`."""
-    prompts = None
-    if isinstance(groups, Prompts):
-        indices, prompts = groups.drawn(most, stream(seed, f"{_PURPOSE}/prompts"))
-    else:
-        groups = alike_groups(groups, n_documents)
-        indices = chosen_documents(n_documents, groups, most, seed)
+    indices, own = drawn_documents(n_documents, groups, most, seed)
     reference, samples = (
-        embedded_documents(
-            files[sample_set],
-            indices[sample_set],
+        embedded_text(
+            documents_at(files[sample_set], indices[sample_set], read),
+            own[sample_set],
             n_documents[sample_set],
-            groups[sample_set],
-            read,
             encoder,
         )
         for sample_set in (0, 1)
     )
+    prompts = own if isinstance(own, Prompts) else None
     return replace(EmbeddedPair.of(reference, samples), prompts=prompts)
 
 

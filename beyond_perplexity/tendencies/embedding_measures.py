@@ -249,23 +249,19 @@ class TopicShift(shifts.Shift):
     def __init__(self, kernel: np.ndarray) -> None:
         self.kernel = kernel
         n_near = max(1, round(TOPIC * len(kernel)))
-        self._near = np.argsort(-kernel, axis=1, kind="stable")[:, :n_near]  # (N, T)
+        self.near = np.argsort(-kernel, axis=1, kind="stable")[:, :n_near]  # (N, T)
 
     def documents(self, rng: np.random.Generator, n: int, x: float, topic: int) -> np.ndarray:
         """Draw n documents, a share x of them near document `topic`: int64, shape (N,)."""
         topical = rng.binomial(n, x)
-        near = self.near(topic)
+        near = self.near[topic]
         drawn = rng.multinomial(n - topical, np.full(len(self.kernel), 1 / len(self.kernel)))
         drawn[near] += rng.multinomial(topical, np.full(len(near), 1 / len(near)))
         return drawn
 
-    def near(self, topic: int) -> np.ndarray:
-        """Return the documents that are of a topic: int64, shape (T,)."""
-        return self._near[topic]
-
     def topic(self, rng: np.random.Generator) -> int:
         """Draw a topic: the document that it is around."""
-        return int(rng.integers(len(self._near)))
+        return int(rng.integers(len(self.near)))
 
     def draw(self, how: shifts.PairDraw, x: float, null: bool = False) -> shifts.MeasureDraws:
         """Draw pairs; see the base class."""
@@ -289,7 +285,7 @@ class TopicShift(shifts.Shift):
         """Return what the mean of each topic is from that of the population: (N, N) by column."""
         n = len(self.kernel)
         weights = np.full((n, n), -1 / n)
-        np.put_along_axis(weights, self._near.T, 1 / self._near.shape[1] - 1 / n, axis=0)
+        np.put_along_axis(weights, self.near.T, 1 / self.near.shape[1] - 1 / n, axis=0)
         return weights
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
@@ -348,7 +344,7 @@ def human_shifts(*texts: EmbeddedText, seed: int) -> BothHalves:
 def _topical(inner: TopicShift, drawn: prompt_shifts.DrawnAnswers, x: float) -> dict[str, float]:
     n, rng = len(inner.kernel), drawn.rng
     topical = (drawn.sides >= n) & (rng.random(drawn.sides.shape) < x)
-    near = rng.choice(inner.near(inner.topic(rng)), drawn.sides.shape)
+    near = rng.choice(inner.near[inner.topic(rng)], drawn.sides.shape)
     first, second = np.where(topical, near, drawn.sides % n)
     weights = np.bincount(first, minlength=n) - np.bincount(second, minlength=n)
     return {MMD: float(distances(inner.kernel, weights[:, None] / len(first))[0])}
@@ -364,9 +360,7 @@ def answered_shifts(pair: EmbeddedPair, seed: int) -> BothHalves:
         documents, units = order[:, chosen].ravel(), prompts.units[chosen]
         inner = TopicShift(pair.kernel[np.ix_(documents, documents)])
         units = np.unique(units, return_inverse=True)[1]
-        held = prompt_shifts.PromptAnswers(units, prompts.whole)
-        measure = partial(_topical, inner)
-        return prompt_shifts.PairShift(inner, held, MMD, measure, of_words=False)
+        return prompt_shifts.PairShift(inner, units, prompts.whole, partial(_topical, inner))
 
     parts = sensitivity.halves(prompts.units, np.ones(len(prompts.units)), seed)
     both = [shift(chosen) for chosen in parts or [np.ones(len(prompts.units), bool)]]

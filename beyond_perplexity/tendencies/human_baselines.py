@@ -127,15 +127,28 @@ def half_draws(
                     values = cells.evaluate(counts[one], counts[other])
                     for name in filter(is_distance, values):
                         found.setdefault((cells.tendency, name), []).append(float(values[name]))
-        first, second, cut = _words(pair.of_words, drawn)
-        known = max(0, excess_splits - items.start)
-        compared = [(first, second, human)]
-        if known:
-            compared += [(half[:, :known], cut[:, :known], against) for half in (first, second)]
-        for left, right, found in compared:
-            for key, drawn_values in shared_vocabulary(pair.of_words, left, right, options).items():
-                found.setdefault(key, []).extend(drawn_values.tolist())
+        if pair.defined:
+            known = max(0, excess_splits - items.start)
+            _add_words(pair.of_words, drawn, known, options, human, against)
     return _arrays(human), _arrays(against)
+
+
+def _add_words(
+    pair: pairs.SampleSetPair,
+    drawn: Sequence[tuple[list[np.ndarray], np.random.Generator]],
+    known: int,
+    options: MeasurementOptions,
+    human: _Distances,
+    others: _Distances,
+) -> None:
+    """Add the distances of the words of the three parts of splits, of so many to the samples."""
+    first, second, cut = _words(pair, drawn)
+    compared = [(first, second, human)]
+    if known:
+        compared += [(half[:, :known], cut[:, :known], others) for half in (first, second)]
+    for left, right, found in compared:
+        for key, values in shared_vocabulary(pair, left, right, options).items():
+            found.setdefault(key, []).extend(values.tolist())
 
 
 def _add_curves(
@@ -247,7 +260,7 @@ def reference_baselines(
     Of answers to prompts halves are within prompts, of `human`, all answers where people gave two;
     without them mean and band are those of the randomization of the test.
     """
-    if pair.documents is None or not pair.defined or not options.permutations:
+    if pair.documents is None or not options.permutations:
         return {}
     halving = None
     if human is not None:

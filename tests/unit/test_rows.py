@@ -19,6 +19,7 @@ from beyond_perplexity.figures import curves as densities
 from beyond_perplexity.report import comparison_page, sensitivity
 from beyond_perplexity.report.measured import MEASURED_TABLES
 from beyond_perplexity.tendencies.definitions import (
+    JUDGE,
     NOVELTY,
     SHARES,
     TENDENCIES,
@@ -42,8 +43,9 @@ def test_a_tendency_is_measured_tabulated_and_drawn(name: str, table) -> None:  
     own = (name, row.distance)
     columns = [column[:2] for held in MEASURED_TABLES.values() for column in held.columns]
     measured = zip(table["tendency"].to_pylist(), table["measure"].to_pylist(), strict=True)
-    # These texts are shorter, and have no training text.
-    assert own in set(measured) or min(row.sizes, default=64) >= 32 or name == NOVELTY
+    # These texts are shorter, and have neither a training text nor a judge.
+    elsewhere = min(row.sizes, default=64) >= 32 or name in (NOVELTY, JUDGE)
+    assert own in set(measured) or elsewhere
     assert own in texts.EFFECTS
     assert own in [panel[:2] for panel in sample_size.PANELS]
     assert own in [(line.tendency, line.distance) for line in comparison_page.MAIN_ROWS]

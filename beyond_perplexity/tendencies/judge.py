@@ -1,0 +1,195 @@
+"""Judge: bits per byte of documents under a language model.
+
+Of a document the first words, as it is read, joined by blanks: -log2 of their probability over
+their bytes of UTF-8, without the end of the text, as they are its beginning. All documents are cut
+to one size, the largest that half of the reference's have. Compared is the distribution over
+documents, from both sides: text that repeats itself has fewer bits than that of people, text that
+rambles more, and neither is better. The mean alone, read as a score of quality, is known as
+generative perplexity; see arXiv 2604.02718. Words that the judge does not know are free in
+spelling.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.foreign_text import remark
+from beyond_perplexity.inference.permuted_units import Groups, alike_groups
+from beyond_perplexity.tendencies.definitions import JUDGE, LENGTH, TENDENCIES, MeasureRow
+from beyond_perplexity.tendencies.document_counts import DocumentCounts
+from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.document_measures import histogram_rows
+from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
+from beyond_perplexity.tendencies.embedded_documents import Read, documents_at
+from beyond_perplexity.tendencies.human_baselines import reference_baselines
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
+from beyond_perplexity.tendencies.measures import tested_rows
+from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
+from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
+from beyond_perplexity.verdicts import joined_facts
+
+if TYPE_CHECKING:
+    from beyond_perplexity.models.likelihoods import DocumentScore
+
+
+class Judge(NamedTuple):
+    """A model that scores texts: log P of each, nats, without the end of the text."""
+
+    title: str
+    score: Callable[[Iterable[str]], Iterable[DocumentScore]]
+
+
+def open_judge(given: Any, device: str = "auto") -> Judge:
+    """Open a model that is a judge.
+
+    Parameters
+    ----------
+    given : str, path or pair
+        Folder of a model of a run or of Hugging Face, its name on the hub, or an ARPA file; or a
+        model in memory with its tokenizer, as `perplexity` takes them.
+    device : str
+        ``auto``, ``cpu`` or ``cuda``; of a model in memory the one that it is on.
+
+    Raises
+    ------
+    InputError
+        When there is no such model, or the extra ``models`` is not installed.
+    """
+    with extras_named():  # late: needs torch
+        from beyond_perplexity.models import in_memory, kneser_ney, registry
+        from beyond_perplexity.models.likelihoods import score_documents
+
+        try:
+            if isinstance(given, tuple) and len(given) == 2:
+                title, (model, vocabulary) = type(given[0]).__name__, in_memory.hold(*given)
+            elif not isinstance(given, str | Path):
+                raise InputError("give a path, or a model in memory and its tokenizer as a tuple")
+            elif Path(given).is_file():
+                title, (model, vocabulary) = Path(given).name, kneser_ney.open_arpa(given, device)
+            else:
+                model, opened = registry.open_scorer(str(given), device)
+                title, vocabulary = Path(given).name, opened.vocabulary
+        except InputError as error:
+            raise InputError(f"judge: {error}") from error
+    return Judge(title, partial(score_documents, model, vocabulary, count_eos=False))
+
+
+@dataclass(frozen=True)
+class JudgedText:
+    """Documents of a text, cut to a size: bits per byte in units of the row, int32, (n,).
+
+    `ABSENT` are those that are shorter, and those that are impossible.
+    """
+
+    size: int
+    units: np.ndarray
+    impossible: int = 0
+    unknown: float = 0.0  # share of the judge's tokens
+
+    @classmethod
+    def of(cls, texts: Sequence[str], judge: Judge, size: int | None, name: object) -> JudgedText:
+        """Let documents be judged, tokens joined by blanks; without a size it is chosen."""
+        words = [text.split(" ") for text in texts]
+        size = size or chosen_size(np.array([len(own) for own in words]))
+        long = np.array([len(own) >= size for own in words], bool)
+        cut = [" ".join(own[:size]) for own in words if len(own) >= size]
+        scores = list(judge.score(cut))
+        log_p = np.array([score.log_prob for score in scores], float)
+        if np.isnan(log_p).any():
+            raise InputError(
+                f"judge {judge.title}: gives a document of {name} the log-probability NaN; its "
+                "weights are damaged or its numbers overflow: train or bring the model again"
+            )
+        impossible = int(np.isneginf(log_p).sum())
+        if impossible:
+            remark(
+                f"warning: judge {judge.title}: {impossible:,} of {len(cut):,} documents of {name} "
+                "are impossible under it (probability 0) and are left out; take a judge that can "
+                "write every text"
+            )
+        n_bytes = np.array([len(text.encode()) for text in cut], float)
+        bits = np.where(np.isneginf(log_p), ABSENT, -log_p / math.log(2) / n_bytes / _UNIT)
+        units = np.full(len(texts), ABSENT, np.int32)
+        units[long] = np.rint(bits)
+        tokens = sum(score.tokens for score in scores)
+        unknown = sum(score.unknown for score in scores)
+        return cls(size, units, impossible, unknown / max(tokens, 1))
+
+
+def judged_pair(
+    judge: Judge,
+    files: tuple[DocumentFiles, DocumentFiles],
+    chosen: tuple[np.ndarray, np.ndarray],
+    read: Read,
+    names: tuple[object, object],
+    size: int | None = None,
+) -> tuple[JudgedText, JudgedText]:
+    """Let documents at indices (n,) of a reference and of samples be judged at one size."""
+    texts = [documents_at(*both, read) for both in zip(files, chosen, strict=True)]
+    reference = JudgedText.of(texts[0], judge, size, names[0])
+    return reference, JudgedText.of(texts[1], judge, reference.size, names[1])
+
+
+_ROW = TENDENCIES[JUDGE]
+_UNIT = _ROW.unit
+
+
+def chosen_size(lengths: np.ndarray) -> int:
+    """Choose the largest size that half of the documents of the reference have; else the least."""
+    enough = (n for n in _ROW.sizes if 2 * np.sum(lengths >= n) >= len(lengths))
+    return max(enough, default=_ROW.sizes[0])
+
+
+@contextmanager
+def _pair(texts: tuple[JudgedText, JudgedText], groups: Groups) -> Iterator[SampleSetPair]:
+    """Bring two judged texts together as documents without words, which weigh alike."""
+    name = Sized(JUDGE, _ROW, texts[0].size).name
+    types, counts = pa.array([], pa.string()), np.zeros(0, np.int64)
+    values: list[Mapping[str, np.ndarray]] = [
+        {LENGTH: np.ones(len(own.units), np.int32), name: own.units} for own in texts
+    ]
+    with DocumentCounts(types, counts) as documents:
+        for sample_set, own in enumerate(values):
+            documents.add_numbers(sample_set, own)
+        first, second = (Statistics(types, counts, histograms_of(own)) for own in values)
+        groups = alike_groups(groups, (first.n_documents, second.n_documents))
+        yield SampleSetPair(first, second, types, np.zeros((2, 0), np.int64), documents, groups)
+
+
+def judge_rows(
+    texts: tuple[JudgedText, JudgedText],
+    groups: Groups,
+    options: MeasurementOptions,
+    seed: int,
+    told: str,
+    human: tuple[tuple[JudgedText, JudgedText], Groups] | None = None,
+) -> list[MeasureRow]:
+    """Compare two judged texts, which are of one size: the rows of `histogram_rows`, tested.
+
+    `groups` (n,) are numbered from 0 on; `human`: answers of people and of a model to prompts that
+    people answered twice, with their prompts; `told` is said of the judge.
+    """
+    with _pair(texts, groups) as pair:
+        how = Measuring.of(pair, options, seed)
+        rows = tested_rows(list(histogram_rows(how, JUDGE)), how)
+        if human is None:
+            known = reference_baselines(pair, options, seed)
+        else:
+            with _pair(*human) as answers:
+                known = reference_baselines(pair, options, seed, answers)
+    unknown = max(own.unknown for own in texts)
+    free = f"up to {unknown:.1%} of its tokens are unknown words, free in spelling"
+    left = " and ".join(f"{own.impossible:,}" for own in texts)
+    told = joined_facts(told, free if unknown else "", f"impossible under it: {left}")
+    rows = [row._replace(fact=joined_facts(row.fact, told)) if row.fact else row for row in rows]
+    return [row.above(known[row.key]) if row.key in known else row for row in rows]

@@ -82,13 +82,15 @@ class RankShift(Shift):
         shifted = (how.n // 2,) * 2 if null else (0, how.n)
         for items in permuted_units.side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
-            sides = []
-            for n in shifted:
-                plain = self.counts @ self._sample(how.n - n, rngs).astype(float)
-                own = self.counts @ self._sample(n, rngs).astype(float)
-                sides.append(plain + self.thinned(own, rngs, x))
-            parts.append(self.measure(*sides))
+            first, second = (
+                self.counts @ self._sample(how.n - n, rngs).astype(float) + self._second(rngs, n, x)
+                for n in shifted
+            )
+            parts.append(self.measure(first, second))
         return joined_draws(parts)
+
+    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
+        return self.thinned(self.counts @ self._sample(n, rngs).astype(float), rngs, x)
 
     def thinned(self, sample: np.ndarray, rngs: list[np.random.Generator], x: float) -> np.ndarray:
         """Shift the counts of samples, (V, w), in place."""

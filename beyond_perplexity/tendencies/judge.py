@@ -198,7 +198,8 @@ def judge_rows(
     unknown = max(own.unknown for own in texts)
     free = f"up to {unknown:.1%} of its tokens are unknown words, free in spelling"
     left = " and ".join(f"{own.impossible:,}" for own in texts)
-    told = joined_facts(told, free if unknown else "", f"impossible under it: {left}")
+    left = f"impossible under it and left out: {left}" * any(own.impossible for own in texts)
+    told = joined_facts(told, free * bool(unknown), left)
     rows = [row._replace(fact=joined_facts(row.fact, told)) if row.fact else row for row in rows]
     return [row.above(known[row.key]) if row.key in known else row for row in rows]
 
@@ -252,5 +253,5 @@ def rows_of_files(
     told = told_of(title, own=source.startswith(f"{title}/"))
     rows = judge_rows((reference, samples[0]), (groups, None), options, seed, told)
     means = [float(np.nanmean(own.bits_per_byte)) for own in trained if np.any(own.units >= 0)]
-    fact = "of text that the models of the run were trained on"
+    fact = "of the training split"
     return rows + [MeasureRow(JUDGE, "mean_training", mean, fact=fact) for mean in means]

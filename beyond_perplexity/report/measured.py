@@ -36,6 +36,7 @@ TEXT_TITLES = {
         for n in (1, 2, 3, 4)
     },
     "fragment_share": "Fragments: documents without the end of a sentence",
+    "compression_joined": "Compressed bytes of a byte, all documents together",
 }
 # The columns of those that not only the page of a comparison shows.
 TEXT_SHARES = dict(

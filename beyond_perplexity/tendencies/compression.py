@@ -6,6 +6,8 @@ document's own frame is in it, the same for all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +17,7 @@ from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 _LEVEL = 19
+MOST_JOINED = 1_000_000  # bytes of all documents of a text that are compressed together
 
 
 def compressed_bytes(text: bytes | memoryview) -> int:
@@ -40,3 +43,29 @@ def compression(options: ClassOptions) -> DocumentCount:
         return kept, np.array(sizes)[:, None] / size
 
     return count
+
+
+def joined_shares(texts: Iterable[Iterable[TokenBatch]]) -> tuple[list[float], int]:
+    """Compress the documents of each text together, in their order: a line each, words by a blank.
+
+    Of all texts as many bytes, the first ones, since a longer text is compressed more.
+
+    Returns
+    -------
+    tuple of list of float and int
+        Bytes that zstd needs of a byte, of each text, and of how many bytes: 0 where one has none.
+    """
+    starts = [_first_bytes(batches) for batches in texts]
+    size = min(map(len, starts))
+    return [compressed_bytes(start[:size]) / max(size, 1) for start in starts], size
+
+
+def _first_bytes(batches: Iterable[TokenBatch]) -> bytes:
+    held = bytearray()
+    for batch in batches:
+        words = batch.types.take(pa.array(batch.ids))
+        lists = pa.ListArray.from_arrays(pa.array(batch.offsets, pa.int32()), words)
+        held += "".join(f"{text}\n" for text in pc.binary_join(lists, " ").to_pylist()).encode()
+        if len(held) >= MOST_JOINED:
+            break
+    return bytes(held[:MOST_JOINED])

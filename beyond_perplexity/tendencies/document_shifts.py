@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
@@ -27,7 +26,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from beyond_perplexity.inference import permuted_units
-from beyond_perplexity.inference.held_out import combine, halvings
+from beyond_perplexity.inference.held_out import combine, combine_pairs, halvings
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.permuted_units import HALVINGS, STRATA, STRATUM
 from beyond_perplexity.inference.two_sample_test import ks, rank_ks, studentized_difference
@@ -83,13 +82,15 @@ class RankShift(Shift):
         shifted = (how.n // 2,) * 2 if null else (0, how.n)
         for items in permuted_units.side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
-            sides = []
-            for n in shifted:
-                plain = self.counts @ self._sample(how.n - n, rngs).astype(float)
-                own = self.counts @ self._sample(n, rngs).astype(float)
-                sides.append(plain + self.thinned(own, rngs, x))
-            parts.append(self.measure(*sides))
+            first, second = (
+                self.counts @ self._sample(how.n - n, rngs).astype(float) + self._second(rngs, n, x)
+                for n in shifted
+            )
+            parts.append(self.measure(first, second))
         return joined_draws(parts)
+
+    def _second(self, rngs: list[np.random.Generator], n: int, x: float) -> np.ndarray:
+        return self.thinned(self.counts @ self._sample(n, rngs).astype(float), rngs, x)
 
     def thinned(self, sample: np.ndarray, rngs: list[np.random.Generator], x: float) -> np.ndarray:
         """Shift the counts of samples, (V, w), in place."""
@@ -155,33 +156,40 @@ class GroupedDocuments:
         return permuted_units.effective_groups(weights) >= permuted_units.EFFECTIVE_GROUPS
 
 
-class _GroupShift(Shift):
-    """A shift that whole groups are tested for: `inner` is that of independent documents."""
+class DrawnShift(Shift):
+    """A shift of documents that are drawn in units; `inner` is that of independent documents."""
 
-    def __init__(self, inner: Shift, groups: GroupedDocuments) -> None:
+    def __init__(self, inner: Shift) -> None:
         self.tendency, self.unit, self.largest = inner.tendency, inner.unit, inner.largest
-        self.share = inner.share
-        self._inner, self._groups = inner, groups
+        self.share, self._inner = inner.share, inner
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return that of the shift of independent documents."""
         return self._inner.size(measure, x)
 
-
-class SwapShift(_GroupShift):
-    """A shift that is tested by swaps."""
-
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
-        """Draw pairs; those with too few effective groups have no verdict."""
-        parts = []
-        for item in range(how.pairs):
-            rng = stream(how.seed, how.purpose, item)
-            drawn = self._groups.draw(rng, how.n, null)
-            found = self._measure(rng, drawn, x)
-            if not null and not self._groups.is_enough(drawn):
-                found = dict.fromkeys(found, NO_VERDICT)
-            parts.append(found)
+        """Draw pairs of samples one by one."""
+        rngs = (stream(how.seed, how.purpose, item) for item in range(how.pairs))
+        parts = [self._pair(rng, how.n, x, null) for rng in rngs]
         return {name: np.array([part[name] for part in parts]) for name in self.measures}
+
+    @abstractmethod
+    def _pair(self, rng: np.random.Generator, n: int, x: float, null: bool) -> dict[str, float]:
+        """Draw a pair of samples of about n documents and measure it."""
+
+
+class SwapShift(DrawnShift):
+    """A shift of whole groups that is tested by swaps; too few effective ones have no verdict."""
+
+    def __init__(self, inner: Shift, groups: GroupedDocuments) -> None:
+        super().__init__(inner)
+        self._groups = groups
+
+    def _pair(self, rng: np.random.Generator, n: int, x: float, null: bool) -> dict[str, float]:
+        drawn = self._groups.draw(rng, n, null)
+        found = self._measure(rng, drawn, x)
+        enough = null or self._groups.is_enough(drawn)
+        return found if enough else dict.fromkeys(found, NO_VERDICT)
 
     @abstractmethod
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
@@ -194,12 +202,7 @@ class NumberSwapShift(SwapShift):
     measures = ("ks", "mean_difference")
     _inner: Inner
 
-    def __init__(
-        self,
-        inner: LengthShift | ShareShift | NumberShift,
-        groups: GroupedDocuments,
-        numbers: np.ndarray,
-    ) -> None:
+    def __init__(self, inner: Inner, groups: GroupedDocuments, numbers: np.ndarray) -> None:
         super().__init__(inner, groups)
         self._law = lru_cache(1)(inner.probabilities)  # one shift has many pairs
         kept, n_groups = ~np.isnan(numbers), len(groups.sizes)
@@ -316,10 +319,7 @@ class HeldOutShift(Shift):
         halves = halvings(len(sizes), [rng] * HALVINGS)
         pages = Side(self._pages, chosen, halves[chosen])
         texts = Side(self.texts, documents + swapped, halves[self._groups.codes[documents]])
-        effective = (permuted_units.effective_groups(side.tokens) for side in (pages, texts))
-        if min(effective) < permuted_units.EFFECTIVE_GROUPS:
-            return NO_VERDICT
-        return held_out_score(pages, texts, partial(combine, sample_groups=False))
+        return held_out_score(pages, texts)
 
 
 class Side:
@@ -341,10 +341,19 @@ class Side:
         return np.where(self._halves[:, h] == first, found, 0)
 
 
-def held_out_score(
-    pages: Side, texts: Side, combined: Callable[..., tuple[float, float, float]]
-) -> float:
-    """Return the normal score of the p-value of the held-out distance of two samples."""
+def held_out_score(pages: Side, texts: Side, prompts: np.ndarray | None = None) -> float:
+    """Return the normal score of the p-value of the held-out distance of two samples.
+
+    Of pairs of answers to `prompts` (K,): of as many units of both samples.
+    """
+
+    def of_units(*held: np.ndarray) -> list[np.ndarray]:
+        return [own if prompts is None else np.bincount(prompts, own) for own in held]
+
+    tokens = of_units(pages.tokens, texts.tokens)
+    if min(map(permuted_units.effective_groups, tokens)) < permuted_units.EFFECTIVE_GROUPS:
+        return NO_VERDICT
+    combined = partial(combine, sample_groups=False) if prompts is None else combine_pairs
     tails = []
     for h in range(HALVINGS):
         y, inside = np.zeros(len(pages.tokens)), np.zeros(len(texts.tokens))
@@ -353,7 +362,8 @@ def held_out_score(
             marks = (human / human.sum() > model / model.sum()).astype(float)
             y += pages.inside(marks, h, not half)
             inside += texts.inside(marks, h, not half)
-        e, error, df = combined(y, pages.tokens, inside, texts.tokens)
+        y, inside = of_units(y, inside)
+        e, error, df = combined(y, tokens[0], inside, tokens[1])
         tails.append(float(student.sf(e / error, df)))
     score = float(norm.isf(np.median(tails)))
     return NO_VERDICT if math.isnan(score) else score

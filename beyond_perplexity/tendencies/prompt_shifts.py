@@ -13,33 +13,28 @@ D pairs, K drawn pairs, V types. Pair k has documents k and D + k; from 2 D on t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_matrix, hstack
 
-from beyond_perplexity.inference import permuted_units
-from beyond_perplexity.inference.held_out import combine_pairs, halvings
+from beyond_perplexity.inference.held_out import halvings
+from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import HALVINGS
 from beyond_perplexity.inference.prompts import Prompts
 from beyond_perplexity.inference.two_sample_test import ks_of_samples
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_shifts, sensitivity, type_token
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
+from beyond_perplexity.tendencies.definitions import LENGTH, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
+from beyond_perplexity.tendencies.document_shifts import Inner
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair
-from beyond_perplexity.tendencies.shifts import (
-    LengthShift,
-    MeasureDraws,
-    PairDraw,
-    ShareShift,
-    Shift,
-    TypeTokenShift,
-    smoothed,
-)
+from beyond_perplexity.tendencies.shifts import Shift, TypeTokenShift, smoothed
 from beyond_perplexity.tendencies.statistics import Histogram, histograms_of
 from beyond_perplexity.verdicts import reason
 
@@ -51,18 +46,15 @@ PairMeasure = Callable[["DrawnAnswers", float], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class PromptAnswers:
-    """Answers to prompts, D of either text.
+class PromptAnswers(sensitivity.Population):
+    """Answers to prompts, D of either text: counts (V, 2 D) of types are of those that are cut.
 
-    `units` (D,) are the prompts of pairs, or their groups, which are swapped as a `whole`; values
-    of documents (2 D,) and, of those that are cut, values and counts of types (V, 2 D).
+    `codes` (2 D,) are the prompts of pairs, or their groups, which are swapped as a `whole`; values
+    of documents (2 D,) are those of whole answers, and `cut` those of answers that are cut.
     """
 
-    units: np.ndarray
+    cut: Mapping[str, np.ndarray]
     whole: bool
-    values: dict[str, np.ndarray] = field(default_factory=dict)
-    cut: dict[str, np.ndarray] = field(default_factory=dict)
-    counts: csc_matrix = field(default_factory=lambda: csc_matrix((0, 0)))
 
     @classmethod
     def of(cls, pair: SampleSetPair, most: int, seed: int) -> PromptAnswers:
@@ -74,20 +66,22 @@ class PromptAnswers:
         values, counts = [], []
         for documents in (pair.documents, pair.of_words.documents):
             assert documents is not None
-            both = [documents.values(number) for number in (0, 1)]
-            sides = [
-                {k: x[one] for k, x in held.items()} for held, one in zip(both, own, strict=True)
-            ]
-            values.append({k: np.concatenate([x, sides[1][k]]) for k, x in sides[0].items()})
+            both = zip((documents.values(0), documents.values(1)), own, strict=True)
+            sides = [{k: x[one] for k, x in held.items()} for held, one in both]
+            values.append(joined_draws(sides))
             counts = [columns_of(documents, number, one) for number, one in enumerate(own)]
-        units = np.unique(prompts.units[chosen], return_inverse=True)[1]
-        return cls(units, prompts.whole, values[0], values[1], hstack(counts, "csc"))
+        codes = np.tile(np.unique(prompts.units[chosen], return_inverse=True)[1], 2)
+        return cls(hstack(counts, "csc"), codes, values[0], False, values[1], prompts.whole)
 
-    def part(self, chosen: np.ndarray) -> PromptAnswers:
-        """Take some pairs, bool, (D,)."""
-        units, both = np.unique(self.units[chosen], return_inverse=True)[1], np.tile(chosen, 2)
-        values, cut = ({k: x[both] for k, x in held.items()} for held in (self.values, self.cut))
-        return PromptAnswers(units, self.whole, values, cut, self.counts[:, both])
+    def part(self, chosen: np.ndarray) -> Self:
+        """Take some prompts, or groups: their documents, bool, (2 D,)."""
+        cut = {name: own[chosen] for name, own in self.cut.items()}
+        return replace(super().part(chosen), cut=cut)
+
+    @property
+    def units(self) -> np.ndarray:
+        """The prompts of pairs, or their groups: (D,)."""
+        return self.codes[: len(self.codes) // 2]
 
     @property
     def same(self) -> bool:
@@ -96,33 +90,28 @@ class PromptAnswers:
         alike = all(np.array_equal(x[:n], x[n:]) for x in self.values.values())
         return alike and (self.counts[:, :n] != self.counts[:, n:]).nnz == 0
 
-    @cached_property
-    def members(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Pairs by unit, (D,), and of each unit the first of them and their number, (U,)."""
-        sizes = np.bincount(self.units)
-        return np.argsort(self.units, kind="stable"), np.cumsum(sizes) - sizes, sizes
-
     def shifts(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
         """List the shifts that have sound tests."""
-        n = 2 * len(self.units)
+        held = self.units, self.whole
         ranks = document_shifts.RankShift(self.counts, options.zipf_ranks)
-        yield PairShift(ranks, self, "ks_empirical", partial(_ranks, ranks), once=True)
+        yield PairShift(ranks, *held, partial(_ranks, ranks))
         yield from self._type_shifts(seed)
+        n = len(self.codes)
         alone = document_shifts.GroupedDocuments(np.arange(n), np.ones(n))
         words = document_shifts.HeldOutShift(self.counts, alone, seed)
-        yield PairShift(words, self, "tvd", partial(_words, words, self.units))
-        yield from self._number_shifts(seed)
-
-    def _copied(self, n: int) -> PromptAnswers:
-        """Return the prompts of n pairs that are copies of these, time after time."""
-        copies, own = np.divmod(np.arange(n), len(self.units))
-        return replace(self, units=copies * (self.units.max() + 1) + self.units[own])
+        yield PairShift(words, *held, partial(_words, words, self.units))
+        # Lengths are smoothed with as much in common within a prompt as they have themselves.
+        lengths, of_prompts = self.values[LENGTH], np.bincount(self.codes)
+        within = lengths - (np.bincount(self.codes, lengths) / of_prompts)[self.codes]
+        varies = np.sum(within**2) / max(n - len(of_prompts), 1)
+        common = np.clip(1 - varies / max(lengths.var(), _TINY), 0, 1)
+        yield from self.number_shifts(seed, float(common))
 
     def _type_shifts(self, seed: int) -> Iterator[Shift]:
         """Move pairs to other lengths by a kernel, and their types as Heaps' law says."""
         lengths, histograms = self.cut[LENGTH][: len(self.units)], histograms_of(self.cut)
-        moved = smoothed({LENGTH: lengths}, np.arange(len(lengths)), seed)[0][LENGTH]  # (P,)
-        moved = np.clip(moved, 1, type_token.HEAPS_MAXIMUM_LENGTH)
+        held, units = smoothed({LENGTH: lengths}, self.units, seed)  # (P,) each
+        moved = np.clip(held[LENGTH], 1, type_token.HEAPS_MAXIMUM_LENGTH)
         own, rng = np.arange(len(moved)) % len(lengths), stream(seed, "sensitivity/types")
         for tendency, name in type_token.HISTOGRAM_OF.items():
             if len(type_token.restrict(histograms[name]).keys):
@@ -132,25 +121,13 @@ class PromptAnswers:
                 types = np.minimum(types.astype(int), moved).ravel()  # (2 P,)
                 measure = partial(_types, types, np.tile(moved, 2))
                 inner = TypeTokenShift(tendency, histograms[name])
-                yield PairShift(inner, self._copied(len(own)), "ks_empirical", measure)
+                yield PairShift(inner, units, self.whole, measure)
 
-    def _number_shifts(self, seed: int) -> Iterator[Shift]:
-        """Smooth lengths, with as much in common within a prompt as they have themselves."""
-        codes, lengths = np.tile(self.units, 2), self.values[LENGTH]
-        within = lengths - (np.bincount(codes, lengths) / np.bincount(codes))[codes]
-        varies = np.sum(within**2) / max(len(codes) - codes.max() - 1, 1)
-        common = np.clip(1 - varies / max(lengths.var(), _TINY), 0, 1)
-        moved, _ = smoothed(self.values, codes, seed, float(common))
-        sides = {k: x.reshape(-1, 2, len(self.units)).swapaxes(0, 1) for k, x in moved.items()}
-        histograms, rows = histograms_of(moved), {LENGTH: LENGTH}
-        rows |= {name: row.histogram for name, row in SHARES.items()}
-        for tendency, name in ((k, v) for k, v in rows.items() if v in sides):
-            held = histograms[name]
-            inner = ShareShift(tendency, held) if name != LENGTH else LengthShift(held)
-            values, lengths = (sides[one].ravel() for one in (name, LENGTH))  # (2 P,) each
-            copies = self._copied(len(values) // 2)
-            measure = partial(_numbers, values, lengths, name == LENGTH)
-            yield PairShift(inner, copies, "ks mean_difference", measure, of_words=False)
+    def _of_numbers(self, inner: Inner, codes: np.ndarray, *values: np.ndarray) -> Shift:
+        shape = -1, 2, len(self.units)
+        codes, *held = (x.reshape(shape).swapaxes(0, 1).ravel() for x in (codes, *values))
+        measure = partial(_numbers, held[0], held[-1], len(held) == 1)  # (2 P,) each
+        return PairShift(inner, codes[: len(codes) // 2], self.whole, measure)
 
 
 def columns_of(documents: DocumentCounts, sample_set: int, wanted: np.ndarray) -> csc_matrix:
@@ -165,26 +142,11 @@ def columns_of(documents: DocumentCounts, sample_set: int, wanted: np.ndarray) -
 
 @dataclass(frozen=True)
 class DrawnAnswers:
-    """A pair of samples: `sides` (2, K) of documents, and of each pair its number, (K,)."""
+    """A pair of samples of K pairs: `sides` (2, K) of documents."""
 
     rng: np.random.Generator
-    pairs: np.ndarray
     prompts: Prompts  # every draw of a prompt is one of its own
     sides: np.ndarray
-
-    @classmethod
-    def of(
-        cls, held: PromptAnswers, rng: np.random.Generator, n: int, *, once: bool = False
-    ) -> DrawnAnswers:
-        """Draw prompts, or groups, that have about n pairs; or take each of them `once`."""
-        order, starts, sizes = held.members
-        chosen = rng.integers(len(sizes), size=max(2, round(n * len(sizes) / len(order))))
-        chosen = np.arange(len(sizes)) if once else chosen
-        own = np.repeat(np.arange(len(chosen)), sizes[chosen])
-        numbers = np.arange(len(own))
-        pairs = order[(starts[chosen] - np.cumsum(sizes[chosen]) + sizes[chosen])[own] + numbers]
-        prompts = Prompts.of((numbers, numbers), own, held.whole)
-        return cls(rng, pairs, prompts, np.stack([pairs, pairs + len(order)]))
 
     def dealt(self, *, of_words: bool) -> DrawnAnswers:
         """Permute labels as the tests do."""
@@ -196,42 +158,42 @@ class DrawnAnswers:
         return replace(self, sides=np.stack(list(parts)))
 
 
-class PairShift(Shift):
-    """A shift of one answer of each pair, as `inner` shifts independent documents."""
+class PairShift(document_shifts.DrawnShift):
+    """A shift of one answer of each of D pairs, as `inner` shifts independent documents.
 
-    def __init__(
-        self,
-        inner: Shift,
-        held: PromptAnswers,
-        measures: str,
-        measure: PairMeasure,
-        *,
-        of_words: bool = True,
-        once: bool = False,
-    ) -> None:
-        self.tendency, self.unit, self.largest = inner.tendency, inner.unit, inner.largest
+    Pairs are of prompts, or groups, `units` (D,), which are swapped as a `whole`; they are drawn,
+    or for ranks each of them is taken once.
+    """
+
+    def __init__(self, inner: Shift, units: np.ndarray, whole: bool, measure: PairMeasure) -> None:
+        super().__init__(inner)
         self.is_score, self.effort = inner.is_score, inner.effort if inner.is_score else _EFFORT
-        self.measures, self._of_words = tuple(measures.split()), of_words
-        self._inner, self._held, self._measure, self._once = inner, held, measure, once
+        kind = TENDENCIES[inner.tendency].kind
+        self._of_words, self._once = kind in ("words", "ranks", "types"), kind == "ranks"
+        self.measures = inner.measures
+        if kind in ("length", "share"):
+            self.measures = document_shifts.NumberSwapShift.measures
+        self._whole, self._measure = whole, measure
+        self._members = csc_matrix((np.ones(len(units)), (np.arange(len(units)), units)))
 
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """Return that of the shift of independent documents."""
-        return self._inner.size(measure, x)
+    def drawn(self, rng: np.random.Generator, n: int) -> DrawnAnswers:
+        """Draw prompts, or groups, that have about n pairs, with the answers that they have."""
+        size, many = self._members.shape
+        chosen = rng.integers(many, size=max(2, round(n * many / size)))
+        held = self._members[:, np.arange(many) if self._once else chosen]
+        pairs, numbers = held.indices, np.arange(held.nnz)
+        own = np.repeat(np.arange(held.shape[1]), np.diff(held.indptr))
+        prompts = Prompts.of((numbers, numbers), own, self._whole)
+        return DrawnAnswers(rng, prompts, np.stack([pairs, pairs + size]))
 
-    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
-        """Draw pairs of samples; see the module."""
-        parts, n = [], how.n
+    def _pair(self, rng: np.random.Generator, n: int, x: float, null: bool) -> dict[str, float]:
+        size = self._members.shape[0]
         if self._once:
-            n = len(self._held.units)
-            x = min(self.largest, x * math.sqrt(how.n / n))
-        for item in range(how.pairs):
-            rng = stream(how.seed, how.purpose, item)
-            drawn = DrawnAnswers.of(self._held, rng, n, once=self._once)
-            drawn = drawn.dealt(of_words=self._of_words)
-            drawn.sides[1] += 2 * len(self._held.units)
-            drawn = drawn.dealt(of_words=self._of_words) if null else drawn
-            parts.append(self._measure(drawn, x))
-        return {name: np.array([one[name] for one in parts]) for name in self.measures}
+            n, x = size, min(self.largest, x * math.sqrt(n / size))
+        drawn = self.drawn(rng, n).dealt(of_words=self._of_words)
+        drawn.sides[1] += 2 * size
+        drawn = drawn.dealt(of_words=self._of_words) if null else drawn
+        return self._measure(drawn, x)
 
 
 def _numbers(
@@ -280,20 +242,13 @@ def _ranks(inner: document_shifts.RankShift, drawn: DrawnAnswers, x: float) -> d
 def _words(
     inner: document_shifts.HeldOutShift, units: np.ndarray, drawn: DrawnAnswers, x: float
 ) -> dict[str, float]:
-    n, prompts = 2 * len(units), drawn.prompts.units
+    n = 2 * len(units)
     swapped = (drawn.sides >= n) & (drawn.rng.random(drawn.sides.shape) < x)
     # Copies of a prompt stay in one half: what one learns the other must not have read.
-    many = permuted_units.HALVINGS
-    own = halvings(int(units.max()) + 1, [drawn.rng] * many)[units[drawn.pairs]]
+    dealt = halvings(int(units.max()) + 1, [drawn.rng] * HALVINGS)
+    own = dealt[units[drawn.sides[0] % len(units)]]
     sides = [document_shifts.Side(inner.texts, k, own) for k in drawn.sides % n + n * swapped]
-    effective = (permuted_units.effective_groups(np.bincount(prompts, k.tokens)) for k in sides)
-    if min(effective) < permuted_units.EFFECTIVE_GROUPS:
-        return {"tvd": document_shifts.NO_VERDICT}
-
-    def combined(*held: np.ndarray) -> tuple[float, float, float]:
-        return combine_pairs(*(np.bincount(prompts, one) for one in held))
-
-    return {"tvd": document_shifts.held_out_score(sides[0], sides[1], combined)}
+    return {"tvd": document_shifts.held_out_score(sides[0], sides[1], drawn.prompts.units)}
 
 
 def prompt_effects(
@@ -308,11 +263,7 @@ def prompt_effects(
     Of halves of the prompts, or of groups of them, as `sensitivity.minimum_detectable_effects` has
     them; n counts pairs of answers. Null where both texts are the same.
     """
-    held, lacking = PromptAnswers.of(pair, how.largest_population, seed), None
-    how, weights = replace(how, documents=(pair.n_documents[0],)), held.values[LENGTH]
-    halves = sensitivity.halves(held.units, weights.reshape(2, -1).sum(axis=0), seed)
-    if held.same:
-        halves, lacking = [], reason("not_counted", why=_SAME)
-    parts = [held.part(chosen).shifts(options, seed) for chosen in halves]
-    shifts = sensitivity.pairs_of_shifts(parts or [held.shifts(options, seed)])
-    return sensitivity.shift_table(shifts, how, seed, source, grouped=False, lacking=lacking)
+    held = PromptAnswers.of(pair, how.largest_population, seed)
+    how = replace(how, documents=(pair.n_documents[0],))
+    lacking = reason("not_counted", why=_SAME) if held.same else None
+    return sensitivity.effects_of(held, options, how, seed, source, lacking)

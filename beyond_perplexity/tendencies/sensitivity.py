@@ -26,28 +26,27 @@ any adjustment for many tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.optimize import brentq
-from scipy.sparse import csc_matrix, csr_matrix
+from scipy.sparse import csc_matrix, csr_matrix, vstack
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.permuted_units import (
-    effective_groups,
-    whole_groups,
-)
+from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
 from beyond_perplexity.tendencies.document_curves import SLOPE
+from beyond_perplexity.tendencies.document_shifts import Inner
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
@@ -83,14 +82,12 @@ def count_documents_by_type(
     read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
 ) -> csc_matrix:
     """Count types (V) in documents (D), read as for the statistics: float64, (V, D)."""
-    columns, lengths = [], []
+    parts = []
     for batch in map(read, texts):
-        found = pc.index_in(batch.types, value_set=types).to_numpy()
-        columns.append(found[batch.ids])
-        lengths.append(batch.lengths)
-    ends = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    ids = np.concatenate(columns)
-    matrix = csr_matrix((np.ones(len(ids)), ids, ends), shape=(len(ends) - 1, len(types)))
+        ids = pc.index_in(batch.types, value_set=types).to_numpy()[batch.ids]
+        shape = len(batch.offsets) - 1, len(types)
+        parts.append(csr_matrix((np.ones(len(ids)), ids, batch.offsets), shape=shape))
+    matrix = vstack(parts, "csr")
     matrix.sum_duplicates()
     return matrix.T
 
@@ -201,47 +198,54 @@ class _Search:
 
 
 @dataclass(frozen=True)
-class _Text:
+class Population:
     """Documents of the reference: types by document (V, D), groups (D,), and values (D,)."""
 
     counts: csc_matrix
     codes: np.ndarray
     values: Mapping[str, np.ndarray]
+    grouped: bool  # whether whole groups are drawn
 
-    def part(self, chosen: np.ndarray) -> _Text:
+    def part(self, chosen: np.ndarray) -> Self:
         """Take some documents, bool, (D,)."""
         codes = np.unique(self.codes[chosen], return_inverse=True)[1]
         values = {name: own[chosen] for name, own in self.values.items()}
-        return _Text(self.counts[:, chosen], codes, values)
+        return replace(self, counts=self.counts[:, chosen], codes=codes, values=values)
 
-    def shifts(self, options: MeasurementOptions, seed: int, *, grouped: bool) -> Iterator[Shift]:
+    def shifts(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
         """List the shifts that have sound tests, for whole groups or for documents."""
         population = document_shifts.GroupedDocuments(self.codes, self.values[LENGTH])
-        if not grouped:
+        if not self.grouped:
             yield document_shifts.RankShift(self.counts, options.zipf_ranks)
             histograms = histograms_of(self.values)
             for tendency, name in type_token.HISTOGRAM_OF.items():
                 if len(type_token.restrict(histograms[name]).keys):
                     yield TypeTokenShift(tendency, histograms[name])
         yield document_shifts.HeldOutShift(self.counts, population, seed)
-        yield from self._number_shifts(seed, grouped=grouped)
-        yield from self._sized_shifts(seed, grouped=grouped)
+        yield from self.number_shifts(seed)
+        yield from self._sized_shifts(seed)
 
-    def _number_shifts(self, seed: int, *, grouped: bool) -> Iterator[Shift]:
-        values, codes = smoothed(self.values, self.codes, seed)
-        histograms, lengths = histograms_of(values), values[LENGTH]
+    def number_shifts(self, seed: int, alike: float = 0.0) -> Iterator[Shift]:
+        """List those of lengths and shares of smoothed documents; see `smoothed`."""
+        values, codes = smoothed(self.values, self.codes, seed, alike)
+        histograms = histograms_of(values)
+        yield self._of_numbers(LengthShift(histograms[LENGTH]), codes, values[LENGTH])
+        for tendency, row in SHARES.items():
+            if row.histogram in values:
+                inner = ShareShift(tendency, histograms[row.histogram])
+                yield self._of_numbers(inner, codes, values[row.histogram], values[LENGTH])
+
+    def _of_numbers(self, inner: Inner, codes: np.ndarray, *values: np.ndarray) -> Shift:
+        """Return that of groups (D',) with numbers (D',), of shares with lengths behind them."""
+        numbers, lengths = values[0], values[-1]
+        if len(values) > 1:
+            out = np.full(len(codes), np.nan)
+            numbers = np.divide(numbers, lengths, where=lengths > 0, out=out)
         population = document_shifts.GroupedDocuments(codes, np.ones(len(codes)))
-        for name in values:
-            inner: LengthShift | ShareShift = LengthShift(histograms[LENGTH])
-            numbers = lengths.astype(float)
-            if name != LENGTH:
-                (tendency,) = (key for key, row in SHARES.items() if row.histogram == name)
-                inner = ShareShift(tendency, histograms[name])
-                numbers = np.divide(values[name], lengths, where=lengths > 0, out=numbers * np.nan)
-            grouping = document_shifts.NumberSwapShift
-            yield grouping(inner, population, numbers) if grouped else inner
+        swapped = document_shifts.NumberSwapShift
+        return swapped(inner, population, numbers) if self.grouped else inner
 
-    def _sized_shifts(self, seed: int, *, grouped: bool) -> Iterator[Shift]:
+    def _sized_shifts(self, seed: int) -> Iterator[Shift]:
         """List the shifts of the numbers and curves that are kept, of documents long enough."""
         known = {**SIZED, TAYLOR: SLOPE}
         for name in sorted(self.values.keys() & known.keys()):
@@ -256,11 +260,10 @@ class _Text:
                 yield document_shifts.CurveShift(tendency, row.distance, values, population)
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
-            numbers, codes = smoothed_numbers(values, codes, seed)
+            rng = stream(seed, "sensitivity/numbers")
+            numbers, codes = smoothed_numbers(values, codes, rng)
             inner = NumberShift(tendency, numbers, float(kept.mean()))
-            population = document_shifts.GroupedDocuments(codes, np.ones(len(codes)))
-            grouping = document_shifts.NumberSwapShift
-            yield grouping(inner, population, numbers) if grouped else inner
+            yield self._of_numbers(inner, codes, numbers)
 
 
 def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -340,18 +343,25 @@ def minimum_detectable_effects(
     codes = np.arange(counts.shape[1])
     if groups is not None:
         codes = np.unique(groups, return_inverse=True)[1]
-    text = _Text(counts.tocsr()[order].tocsc(), codes, values)
-    own = options, seed
-    parts = [text.part(chosen) for chosen in halves(codes, values[LENGTH], seed)] or [text]
-    pairs = pairs_of_shifts([part.shifts(*own, grouped=groups is not None) for part in parts])
-    return shift_table(pairs, how, seed, source, grouped=groups is not None)
+    text = Population(counts.tocsr()[order].tocsc(), codes, values, groups is not None)
+    return effects_of(text, options, how, seed, source)
 
 
-def pairs_of_shifts(halves: Sequence[Iterable[Shift]]) -> list[tuple[Shift, Shift | None]]:
-    """Put the shifts of one half beside those of the other one, if there is one."""
-    first, *second = map(list, halves)
+def effects_of(
+    text: Population,
+    options: MeasurementOptions,
+    how: SensitivityOptions,
+    seed: int,
+    source: str,
+    lacking: str | None = None,
+) -> pa.Table:
+    """Find the effects of one half of a text, and their power in the other; see `shift_table`."""
+    halved = [] if lacking else halves(text.codes, text.values[LENGTH], seed)
+    parts = [text.part(chosen) for chosen in halved] or [text]
+    first, *second = (list(part.shifts(options, seed)) for part in parts)
     others = {(one.tendency, one.measures): one for one in chain(*second)}
-    return [(one, others.get((one.tendency, one.measures))) for one in first]
+    both = ((one, others.get((one.tendency, one.measures))) for one in first)
+    return shift_table(both, how, seed, source, grouped=text.grouped, lacking=lacking)
 
 
 def shift_table(

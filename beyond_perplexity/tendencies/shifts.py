@@ -95,33 +95,42 @@ class Shift(ABC):
         """Return the shift x in the unit, and relative to the value of the reference."""
 
 
+def smoothed_numbers(
+    numbers: np.ndarray, codes: np.ndarray, rng: np.random.Generator, alike: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Make varied copies of numbers and their groups, of documents (D,): (D',) each.
+
+    Numbers are moved by a normal kernel of half of Silverman's width, and drawn to their mean so
+    that the variance stays. The group of copy r of a document is `codes` + P r, with P groups. Of
+    the kernel's variance documents of a group have the share `alike` in common.
+    """
+    copies, n_groups = max(1, round(_COPIES / len(codes))), int(codes.max()) + 1
+    groups = (codes + n_groups * np.arange(copies)[:, None]).ravel()
+    noise = rng.normal(size=len(groups))
+    if alike:
+        common = rng.normal(size=n_groups * copies)[groups]
+        noise = math.sqrt(alike) * common + math.sqrt(1 - alike) * noise
+    mean, width = numbers.mean(), 0.53 * len(codes) ** -0.2
+    moved = np.tile(numbers - mean, copies) + width * numbers.std() * noise
+    return mean + moved / math.sqrt(1 + width**2), groups
+
+
 def smoothed(
     values: Mapping[str, np.ndarray], codes: np.ndarray, seed: int, alike: float = 0.0
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Make varied copies of documents, by their length and the tokens of classes: (D,) each.
 
-    Lengths are moved by a normal kernel of half of Silverman's width, and drawn to their mean so
-    that the variance stays; shares of classes are kept, up to a rounding at random. The group of
-    copy r of a document is `codes` + P r, with P groups. Of the kernel's variance documents of a
-    group have the share `alike` in common.
+    Lengths are moved as `smoothed_numbers` are; shares of classes are kept, up to a rounding at
+    random.
     """
     rng, length = stream(seed, "sensitivity/smoothed"), values[LENGTH]
-    copies = max(1, round(_COPIES / max(len(codes), 1)))
-    lengths, mean, width = np.tile(length, copies), length.mean(), 0.53 * len(codes) ** -0.2
-    groups = np.repeat(np.arange(copies), len(codes)) * (int(codes.max(initial=-1)) + 1)
-    groups += np.tile(codes, copies)
-    noise = rng.normal(size=len(lengths))
-    if alike:
-        common = rng.normal(size=int(groups.max(initial=-1)) + 1)[groups]
-        noise = math.sqrt(alike) * common + math.sqrt(1 - alike) * noise
-    moved = width * length.std() * noise
-    moved = mean + (lengths - mean + moved) / math.sqrt(1 + width**2)
-    shortest = length.min()
+    moved, groups = smoothed_numbers(length, codes, rng, alike)
+    copies, shortest = len(groups) // len(codes), length.min()
     moved = shortest + np.abs(np.floor(moved + rng.random(len(moved))).astype(int) - shortest)
     found = {LENGTH: moved}
     for row in SHARES.values():
         if row.histogram in values:  # a class may not be counted
-            exact = np.tile(values[row.histogram], copies) / np.maximum(lengths, 1) * moved
+            exact = np.tile(values[row.histogram] / np.maximum(length, 1), copies) * moved
             found[row.histogram] = np.floor(exact + rng.random(len(exact))).astype(int)
     return found, groups
 
@@ -131,6 +140,7 @@ class _HistogramShift(Shift):
 
     measures = ("ks",)
     effort = 4.0
+    _edges: np.ndarray  # a cell ends with each, (C - 1,)
 
     @abstractmethod
     def probabilities(self, x: float) -> np.ndarray:
@@ -140,9 +150,11 @@ class _HistogramShift(Shift):
     def moments(self, x: float) -> tuple[float, float]:
         """Return mean and variance of the shifted population."""
 
-    @abstractmethod
     def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
         """Count documents with a number (D,) in groups (D,) by cell: float64, (n_groups, C)."""
+        cells = np.zeros((n_groups, len(self._edges) + 1))
+        np.add.at(cells, (codes, np.searchsorted(self._edges, numbers)), 1)
+        return cells
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         mean = self.moments(0)[0]
@@ -171,12 +183,7 @@ class LengthShift(_HistogramShift):
         lengths = np.arange(len(self._pmf))
         self._mean = float(self._pmf @ lengths)
         self._variance = float(self._pmf @ (lengths - self._mean) ** 2)
-
-    def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
-        """Count documents by group and length."""
-        cells = np.zeros((n_groups, 2 * len(self._pmf)))
-        np.add.at(cells, (codes, numbers.astype(int)), 1)
-        return cells
+        self._edges = np.arange(2 * len(lengths) - 1)
 
     def probabilities(self, x: float) -> np.ndarray:
         """Return the shares of lengths 0 to twice the longest, rounded right on average: (C,)."""
@@ -221,30 +228,12 @@ class ShareShift(_HistogramShift):
             shares += np.bincount(indices, weights, len(shares))
         return shares / shares.sum()
 
-    def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
-        """Count documents by group and share, between the same quantiles."""
-        cells = np.zeros((n_groups, len(self._edges) + 1))
-        np.add.at(cells, (codes, np.searchsorted(self._edges, numbers)), 1)
-        return cells
-
     def moments(self, x: float) -> tuple[float, float]:
         """Return mean and variance of the share."""
         variance = float(self._weights @ (self._shares - self._mean) ** 2)
         coins = float(self._weights @ ((1 - self._shares) / self._lengths))
         mean = self._mean + x * (1 - self._mean)
         return mean, (1 - x) ** 2 * variance + x * (1 - x) * coins
-
-
-def smoothed_numbers(
-    numbers: np.ndarray, codes: np.ndarray, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Make varied copies of numbers and groups (D',), as `smoothed` does of lengths."""
-    rng, copies = stream(seed, "sensitivity/numbers"), max(1, round(_COPIES / max(len(codes), 1)))
-    mean, width = numbers.mean(), 0.53 * len(codes) ** -0.2
-    moved = np.tile(numbers - mean, copies)
-    moved += width * numbers.std() * rng.normal(size=len(moved))
-    groups = np.repeat(np.arange(copies), len(codes)) * (int(codes.max(initial=-1)) + 1)
-    return mean + moved / math.sqrt(1 + width**2), groups + np.tile(codes, copies)
 
 
 class NumberShift(_HistogramShift):
@@ -261,12 +250,6 @@ class NumberShift(_HistogramShift):
         """Return the shares of documents between quantiles of the unshifted ones: (C,)."""
         below = np.searchsorted(self._sorted, self._edges - x * self._spread, side="right")
         return np.diff(below, prepend=0, append=len(self._sorted)) / len(self._sorted)
-
-    def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
-        """Count documents by group and number, between the same quantiles."""
-        cells = np.zeros((n_groups, len(self._edges) + 1))
-        np.add.at(cells, (codes, np.searchsorted(self._edges, numbers)), 1)
-        return cells
 
     def moments(self, x: float) -> tuple[float, float]:
         """Return mean and variance of the numbers."""

@@ -15,6 +15,8 @@ read
                      alike
 distinct_1grams, ...  share of distinct ones among the n-grams of all documents, n = 1 to 4, at
 equal tokens of both texts, 5 million at most
+compression_joined   bytes that zstd needs of a byte of all documents together, in their order, at
+equal bytes of both texts, a million at most
 cut_share            share of the documents that are longer than is read of them
 fragment_share       share of the documents without any end of a sentence: headings and the like
 neighbour_similarity  mean cosine of documents side by side, less that of random pairs; of the first
@@ -44,6 +46,7 @@ from beyond_perplexity.inference import neighbours
 from beyond_perplexity.inference.prompts import PromptCodes, Prompts, shortest
 from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.answers import HumanAnswers, Texts, cut_documents
+from beyond_perplexity.tendencies.compression import joined_shares
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.document_values import count_classes
@@ -328,10 +331,18 @@ class TextComparison:
                     name = f"distinct_{words}grams{suffix}"
                     yield MeasureRow(TEXT, name, float(share), fact=fact)
 
+    def _joined_rows(self, vocabulary: str) -> Iterator[MeasureRow]:
+        batch = self.views[vocabulary].batch
+        shares, size = joined_shares(map(batch, files.texts()) for files in self.files)
+        for share, suffix in zip(shares, ("_reference", ""), strict=True):
+            if size:
+                fact = f"of {size:,} bytes of either text"
+                yield MeasureRow(TEXT, f"compression_joined{suffix}", share, fact=fact)
+
     def text_rows(self, vocabulary: str, sample_sets: SampleSets) -> list[MeasureRow]:
         """Return the rows of tendency ``text`` in a reading, and what is not counted."""
         more = *self._copied_rows(vocabulary), *self._distinct_rows(vocabulary, sample_sets)
-        rows = text_rows(sample_sets, self._facts, more)
+        rows = text_rows(sample_sets, self._facts, [*more, *self._joined_rows(vocabulary)])
         why = reason("not_counted", why=self.classes.stop_words.missing)
         return rows + [
             MeasureRow(name, row.distance, math.nan, reason=why)

@@ -154,6 +154,27 @@ def test_compression_of_a_dyadic_source_is_its_entropy() -> None:
     assert (found != ABSENT).tolist() == [True, True, True, False]
 
 
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_texts_are_compressed_together_at_as_many_bytes_whatever_the_batches(size) -> None:
+    """Oracle: the lines of the texts, joined and compressed. A repeated document costs little."""
+    rng = np.random.default_rng(4)
+    drawn = [" ".join(rng.choice(list("abcdeé"), 30)) for _ in range(50)]
+    texts = drawn, drawn[:5] * 8
+    streams = [
+        [
+            tokenize_batch(pa.array(text[start : start + size]))
+            for start in range(0, len(text), size)
+        ]
+        for text in texts
+    ]
+    found, n = compression.joined_shares(streams)
+    lines = ["".join(f"{line}\n" for line in text).encode() for text in texts]
+    assert n == min(map(len, lines))
+    assert found == [len(pa.Codec("zstd", 19).compress(own[:n])) / n for own in lines]
+    assert found[1] < found[0] / 3
+    assert compression.joined_shares([[], streams[0]])[1] == 0
+
+
 def test_shards_add_up_however_texts_are_cut(tmp_path) -> None:
     texts = documents(np.random.default_rng(3), 120)
     whole = counted(texts)
@@ -320,7 +341,7 @@ def test_shifts_are_found_as_often_as_is_said() -> None:
         t = mean_curves.permuted_curves((first, second), None, 99, repeat)["t"]
         found += np.mean(t >= t[-1]) <= 0.05
     assert found / 200 == pytest.approx(power, abs=0.1)
-    numbers, _ = smoothed_numbers(values[:, 0], np.arange(400), 1)
+    numbers, _ = smoothed_numbers(values[:, 0], np.arange(400), np.random.default_rng(1))
     assert numbers.std() == pytest.approx(values[:, 0].std(), rel=0.03)
     inner = NumberShift("repetition", numbers, 1.0)
     assert inner.probabilities(0.5).sum() == pytest.approx(1)

@@ -256,7 +256,11 @@ def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts
     assert swapped.size("tvd", 0.3) == (pytest.approx(distance), 0.3)
     rarer = document_shifts.RankShift(counts, None)
     rngs = [np.random.default_rng(1)]
-    plain, thinned = (np.sort(rarer._second(rngs, 200_000, x)[:, 0])[::-1] for x in (0, 0.2))
+    drawn = (counts @ rarer._sample(200_000, rngs).astype(float) for _ in range(2))
+    plain, thinned = (
+        np.sort(rarer.thinned(own, rngs, x)[:, 0])[::-1]
+        for own, x in zip(drawn, (0, 0.2), strict=True)
+    )
     change = fit_zipf(thinned) - fit_zipf(plain)
     assert rarer.size("ks_empirical", 0.2)[0] == pytest.approx(change, rel=0.02)
     assert thinned.sum() == pytest.approx(plain.sum(), rel=1e-3)  # documents stay as long
@@ -438,15 +442,14 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
             ranks = next(held.shifts(MeasurementOptions(), 1))
             how = Measuring.of(pair, MeasurementOptions(permutations=1), 1)
             t = document_measures.randomized_numbers(how)
-            words = randomized_words(how.for_words) | document_measures.randomized_types(
+            of_words = randomized_words(how.for_words) | document_measures.randomized_types(
                 how.for_words
             )
         n = len(held.units)
         own = np.arange(n)
         prompts = Prompts.of((own, own), held.units, held.whole)
-        plain = prompt_shifts.DrawnAnswers(
-            np.random.default_rng(0), own, prompts, np.stack([own, own + n])
-        )
+        rng = np.random.default_rng(0)
+        plain = prompt_shifts.DrawnAnswers(rng, prompts, np.stack([own, own + n]))
         own, cut = held.values, held.cut
         for tendency, measured in (
             ("rank_frequency", ranks._measure(plain, 0.0)),
@@ -455,7 +458,7 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
             ("type_token_unigrams", prompt_shifts._types(cut["types"], cut["length"], plain, 0.0)),
         ):
             for measure, value in measured.items():
-                observed = (t | words)[tendency, measure][-1]
+                observed = (t | of_words)[tendency, measure][-1]
                 assert value == pytest.approx(abs(observed), rel=1e-9), (tendency, measure)
         dealt = [plain.dealt(of_words=own).sides for own in (True, False) for _ in range(20)]
         for sides in dealt:
@@ -466,11 +469,12 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
                 moved = (sides[0] >= n).astype(int)
                 assert set(np.bincount(codes[0], moved) / np.bincount(codes[0])) <= {0.0, 1.0}
         assert 0.4 < np.mean([(sides[0] >= n).mean() for sides in dealt]) < 0.6
-        drawn = prompt_shifts.DrawnAnswers.of(held, np.random.default_rng(1), n)
+        (words,) = (x for x in held.shifts(MeasurementOptions(), 1) if x.tendency == "unigram")
+        drawn = words.drawn(np.random.default_rng(1), n)
         copies = np.bincount(drawn.prompts.units)
         assert len(copies) == len(np.unique(held.units))
         for copy in range(len(copies)):  # whole prompts, each of its own pairs once
-            pairs = drawn.pairs[drawn.prompts.units == copy]
+            pairs = drawn.sides[0][drawn.prompts.units == copy]
             assert sorted(pairs) == np.flatnonzero(held.units == held.units[pairs[0]]).tolist()
 
 
@@ -481,10 +485,9 @@ def test_the_smallest_shift_of_means_is_that_of_the_paired_t():
         own = rng.normal(0, common, 400) if common else np.zeros(400)
         lengths = np.concatenate([120 + own, 120 + own]) + rng.normal(0, 8, 800)
         lengths = lengths.round().astype(int)
-        held = prompt_shifts.PromptAnswers(np.arange(400), False, {"length": lengths})
         inner = shifts.LengthShift(shifts.Histogram.of_documents(lengths.astype(np.int64) << 32))
         measure = partial(prompt_shifts._numbers, lengths, lengths, True)
-        shift = prompt_shifts.PairShift(inner, held, "ks mean_difference", measure, of_words=False)
+        shift = prompt_shifts.PairShift(inner, np.arange(400), False, measure)
         x = _Search(shift, N, HOW, 1).smallest("mean_difference", 0.05)
         error = np.diff(lengths.reshape(2, -1), axis=0).std() / N**0.5
         power = norm.isf(0.025) + norm.isf(1 - HOW.power)
@@ -498,7 +501,8 @@ def test_the_power_that_is_printed_for_answers_is_that_of_the_population():
     asked = Answered("unit", Topics(n_topics=40, own=60), 100)
     given = asked.population, 400, 100, False
     held = PromptReferences(*given, many=2, pairs=30, asked=asked)
-    for key in (("length", "mean_difference"), ("stop_words", "ks"), ("unigram", "tvd")):
+    bigrams = "type_token_bigrams", "ks_empirical"
+    for key in (("length", "mean_difference"), ("stop_words", "ks"), ("unigram", "tvd"), bigrams):
         (found,) = rates("unit", PrintedPromptPower("unit", held, key), 120)
         error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
         assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error, found

@@ -14,15 +14,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.calibration import FEWEST, REPEATS, parser_of, rates
+from benchmarks.calibration import FEWEST, REPEATS, Case, parser_of, rates
 from benchmarks.populations import Articles
 from beyond_perplexity.inference.permuted_units import Groups
+from beyond_perplexity.inference.prompts import Prompts
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.discrepancy import distances, gaussian_kernel
 from beyond_perplexity.tendencies.embedded_documents import (
@@ -32,6 +33,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
 )
 from beyond_perplexity.tendencies.embedding_measures import (
     TopicShift,
+    answered_shifts,
     embedding_rows,
     human_shifts,
     smallest_topic_share,
@@ -42,6 +44,24 @@ SEED = 20261122  # fixed before the first run
 LEVEL, POWER = 0.05, 0.8
 TESTS = MeasurementOptions(permutations=199)
 _WIDTH, _TOPICS = 48, 40
+_SPREAD = np.arange(1, _WIDTH + 1.0) ** -0.5
+
+
+def _topics(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(_TOPICS, _WIDTH)) * _SPREAD
+
+
+def _pages(rng: np.random.Generator, topics: np.ndarray, n: int) -> np.ndarray:
+    law = np.arange(1, _TOPICS + 1.0) ** -1
+    own = topics[rng.choice(_TOPICS, n, p=law / law.sum())]
+    return own + 0.7 * rng.normal(size=own.shape) * _SPREAD
+
+
+def _written(rng: np.random.Generator, own: np.ndarray, alike: float) -> np.ndarray:
+    """Write documents with what they have in common, (N, D): float32, of length 1."""
+    noise = rng.normal(size=own.shape) * _SPREAD
+    found = math.sqrt(alike) * own + math.sqrt(1 - alike) * noise
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -55,16 +75,9 @@ class Pages:
     def made(cls, pages: int, size: float, alike: float) -> Pages:
         """Make pages of a geometric number of documents, with a share of variance in common."""
         rng = stream(SEED, "embeddings/population", pages)
-        spread = np.arange(1, _WIDTH + 1.0) ** -0.5
-        topics = rng.normal(size=(_TOPICS, _WIDTH)) * spread
-        law = np.arange(1, _TOPICS + 1.0) ** -1
-        own = topics[rng.choice(_TOPICS, pages, p=law / law.sum())]
-        own = own + 0.7 * rng.normal(size=own.shape) * spread
+        own = _pages(rng, _topics(rng), pages)
         codes = np.repeat(np.arange(pages), rng.geometric(1 / size, pages))
-        noise = rng.normal(size=(len(codes), _WIDTH)) * spread
-        found = math.sqrt(alike) * own[codes] + math.sqrt(1 - alike) * noise
-        found /= np.linalg.norm(found, axis=1, keepdims=True)
-        return cls(found.astype(np.float32), codes)
+        return cls(_written(rng, own[codes], alike), codes)
 
     def partly_silent(self, share: float) -> Pages:
         """Take the vectors of a share of documents away, of some pages more than of others."""
@@ -204,6 +217,108 @@ class PromisedShift:
         return {f"finds {share:.2f}": bool(row.p_value <= LEVEL)}
 
 
+@dataclass(frozen=True)
+class TwoAnswers:
+    """Answers of people and of a model to the same prompts, called with the number of the repeat.
+
+    Of each of so many `prompts` either writes as many `answers`, which are `alike`; so many prompts
+    in a row are of one of the `authors` of either side, who write alike. A `share` of the model's
+    answers is of one topic, a tenth of all documents.
+    """
+
+    name: str
+    prompts: int
+    answers: int = 1
+    authors: int = 1
+    alike: float = 0.5
+    share: float = 0.0
+    nominal: str = f"{LEVEL:g}"
+    limits: tuple[float, float] = (0.0, 0.075)
+
+    @cached_property
+    def _everything(self) -> tuple[np.ndarray, np.ndarray]:
+        """The topics, and documents that stand for all."""
+        rng = stream(SEED, "embeddings/answers")
+        topics = _topics(rng)
+        return topics, _written(rng, _pages(rng, topics, 4000), self.alike)
+
+    def pair(self, purpose: str, repeat: int) -> EmbeddedPair:
+        """Draw answers and give them their prompts."""
+        rng = stream(SEED, f"{purpose}/{self.name}", repeat)
+        (topics, every), n = self._everything, self.prompts * self.answers
+        own, numbers = _pages(rng, topics, self.prompts), np.arange(n)
+        units = numbers // self.answers // self.authors
+        sides = []
+        for _ in range(2):
+            common = own.repeat(self.answers, axis=0)
+            if self.authors > 1:
+                common = common + 0.5 * rng.normal(size=(n, _WIDTH))[units] * _SPREAD
+            sides.append(_written(rng, common, self.alike))
+        if self.share:
+            order = np.argsort(-(every @ every[rng.integers(len(every))]))
+            topical = rng.random(n) < self.share
+            sides[1][topical] = every[rng.choice(order[: len(every) // 10], topical.sum())]
+        human, model = (EmbeddedText(own, None, n) for own in sides)
+        prompts = Prompts.of((numbers, numbers), units, self.authors > 1)
+        return replace(EmbeddedPair.of(human, model), prompts=prompts)
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw both and compare them: whether tests reject."""
+        pair = self.pair("embeddings", repeat)
+        seed = stream_key(SEED, f"embeddings/{self.name}/{repeat}")
+        rows = embedding_rows(pair, TESTS, seed)
+        return {row.measure: row.p_value <= LEVEL for row in rows if not math.isnan(row.p_value)}
+
+
+@dataclass(frozen=True)
+class PromisedAnswers:
+    """The smallest share of a topic by several references, and whether new answers show it."""
+
+    case: TwoAnswers
+    references: int = 20
+    pairs: int = 100
+
+    @property
+    def name(self) -> str:
+        """The name of the case."""
+        return self.case.name
+
+    @cached_property
+    def printed(self) -> np.ndarray:
+        """The share and its power, of each reference: (R, 2)."""
+        how = SensitivityOptions(level=LEVEL, power=POWER, pairs=self.pairs)
+        pairs = [self.case.pair("references", number) for number in range(self.references)]
+        n = pairs[0].n_documents
+        found = [
+            smallest_topic_share(answered_shifts(x, k), n, how, k) for k, x in enumerate(pairs)
+        ]
+        return np.array(found)
+
+    @property
+    def nominal(self) -> str:
+        """The mean power that is printed."""
+        return f"{self.printed[:, 1].mean():.3f}"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What is near it."""
+        return float(self.nominal) - 0.1, float(self.nominal) + 0.1
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw answers with the share of one of the references in turn, and test them."""
+        share = float(self.printed[repeat % self.references, 0])
+        return {"mmd": replace(self.case, share=share)(repeat)["mmd"]}
+
+
+def answered_cases() -> Iterator[TwoAnswers | PromisedAnswers]:
+    """List cases of answers to prompts."""
+    yield TwoAnswers("80 prompts", 80)
+    yield TwoAnswers("30 prompts, 3 answers each", 30, 3)
+    yield TwoAnswers("90 prompts of 30 authors", 90, authors=3)
+    yield PromisedAnswers(TwoAnswers("promised, 100 prompts", 100))
+    yield PromisedAnswers(TwoAnswers("promised, 80 prompts, 3 answers each", 80, 3))
+
+
 def real_pages(path: Path) -> Pages:
     """Embed the articles of a text by MiniLM."""
     from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
@@ -247,11 +362,13 @@ def promised_cases(population: Pages, name: str) -> Iterator[PromisedShift]:
         yield PromisedShift(TwoTexts(f"{name}, {n} {what}", population, n, (grouped, False)))
 
 
-def cases(population: Pages, name: str) -> Iterator[TwoTexts | PromisedShift]:
+def cases(population: Pages, name: str) -> Iterator[Case]:
     """List all cases of a population."""
     yield from level_cases(population, name)
     yield from shifted_cases(population, name)
     yield from promised_cases(population, name)
+    if name == "synthetic":
+        yield from answered_cases()
 
 
 def main() -> int:

@@ -176,6 +176,22 @@ class Shifted:
             parts.append(types[indices])
         return replace(plain, ids=np.concatenate(parts))
 
+    def fewer_bigrams(self, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
+        """End every document as it began, until it has so few types of bigrams, by a share x."""
+        parts = []
+        for own in np.split(plain.ids.astype(np.int64), plain.offsets[1:-1]):
+
+            def bigrams(ids: np.ndarray) -> int:
+                return len(np.unique(ids[:-1] * len(self.types) + ids[1:]))
+
+            n, repeated, moved = bigrams(own), 0, own
+            wanted = n - int(x * n + rng.random())
+            while bigrams(moved) > wanted and repeated < len(own) - 1:
+                repeated += 1
+                moved = np.concatenate([own[:-repeated], own[:repeated]])
+            parts.append(moved)
+        return replace(plain, ids=np.concatenate(parts).astype(np.int32))
+
     def of_class(self, plain: Drawn, x: float, rng: np.random.Generator, mask: np.ndarray) -> Drawn:
         """Turn tokens that are not of a class (V,) into one of it."""
         turned = ~mask[plain.ids] & (rng.random(len(plain.ids)) < x)
@@ -223,6 +239,7 @@ class PrintedPower:
             mask = resolve_name(SHARES[tendency].word_class)(classes)(plain.types)
             return how.of_class(plain, x, rng, mask)
         shifts = {LENGTH: how.longer, "unigram": how.swapped, "rank_frequency": how.rarer}
+        shifts["type_token_bigrams"] = how.fewer_bigrams
         return shifts.get(tendency, how.fewer)(plain, x, rng)
 
 
@@ -337,8 +354,7 @@ class PromptPowerCases:
             given = topics, n, n * answers, authors > 1, PROMPT_REFERENCES, PROMPT_PAIRS
             held = PromptReferences(*given, asked=asked)
             for key in held.keys:
-                if key[0] not in ("symbols", "type_token_bigrams"):
-                    yield PrintedPromptPower(f"power, {name}", held, key)
+                yield PrintedPromptPower(f"power, {name}", held, key)
 
 
 class PowerCases:
@@ -356,6 +372,5 @@ class PowerCases:
                 held = References(population, units, n, grouped)
                 unit = "groups, documents" if grouped else "documents"
                 for key in held.keys:
-                    # Symbols are a share, as stop words are; no bigrams are left out word by word.
-                    if key[0] not in ("symbols", "type_token_bigrams"):
+                    if key[0] != "symbols":  # a share, as stop words are
                         yield PrintedPower(f"{name}power, {n} {unit}", held, key)

@@ -79,9 +79,9 @@ class Answered:
 
     `answers`: of people and of the model to each of so many `prompts`; so many in a row are of
     one of the `authors` of either side, whose answers are alike, and `named` says whether these
-    are groups. Whether answers are `cut` to equal lengths. `human` and `model` change what
-    either has drawn. `unpaired`: the same texts are compared as if they were independent. Rates
-    are of the tests of `of`, and of any star on one of them.
+    are groups. Whether answers are `cut` to equal lengths; all are `longer` by a factor. `human`
+    and `model` change what either has drawn. `unpaired`: the same texts are compared as if they
+    were independent. Rates are of the tests of `of`, and of any star on one of them.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Answered:
     authors: int = 1
     named: bool = True
     cut: bool = True
+    longer: float = 1.0
     nominal: str = f"{LEVEL:g}"
     limits: tuple[float, float] = (0.0, 0.075)
     any_limits: tuple[float, float] = (0.0, 0.075)
@@ -103,7 +104,7 @@ class Answered:
         """Draw answers to each prompt, first those of people."""
         n = sum(self.answers)
         prompts = np.repeat(np.arange(self.prompts), n)
-        every = self.population._write(rng, prompts, 1.0)
+        every = self.population._write(rng, prompts, self.longer)
         human = np.arange(len(prompts)) % n < self.answers[0]
         sides = [every.take(np.flatnonzero(own), prompts[own]) for own in (human, ~human)]
         if self.authors > 1:
@@ -179,6 +180,10 @@ class PromptCases:
         name = "prompts, 120 pairs, authors not named"
         everyone = Answered(name, topics, 120, authors=3, named=False)
         yield replace(everyone, limits=anything, any_limits=anything)
+        # Long enough for burstiness, compression and recurrence to be told.
+        yield Answered("prompts, 80 long pairs", topics, 80, longer=8)
+        yield Answered("prompts, 40 with 2 and 2 long answers", topics, 40, (2, 2), longer=8)
+        yield Answered("prompts, 90 long pairs of 30 authors", topics, 90, authors=3, longer=8)
         yield Answered(
             "prompts, 100 pairs of sentences", topics, 100, human=sentences(), model=sentences()
         )

@@ -29,10 +29,10 @@ products of independent terms of mean 0, of which random signs keep mean and var
 U-statistic under a wild bootstrap (Dehling and Mikosch 1994; Chwialkowski, Sejdinovic and Gretton
 2014). It is asymptotic in the number of groups.
 
-Shift x is a share x of documents of one topic, the tenth of the human
-documents whose vectors are nearest to that of one of them, which is drawn anew for each pair of
-samples. The population is the mixture (1 - x) P + x Q, so its distance to P is x times that of Q.
-N documents of the population, T of a topic, P groups.
+Shift x is a share x of documents of one topic, the tenth of the human documents whose vectors are
+nearest to that of one of them, which is drawn anew for each pair of samples. The mixture (1 - x) P
++ x Q has x times the distance of Q to P. The few documents of a topic are farther from all than it
+is: fewer of them are drawn (`TopicShift.factor`). N documents, T of a topic, P groups.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -94,11 +94,9 @@ def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np
 
 
 def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -> MeasureRow:
-    if not permutations:
-        return row
-    if row.value == 0:
-        return row._replace(p_value=1.0)
-    lengths = [np.ones(n) for n in pair.n_documents]
+    if not permutations or row.value == 0:
+        return row._replace(p_value=1.0) if permutations else row
+    lengths = list(map(np.ones, pair.n_documents))
     units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
     code = "few_prompts" if pair.prompts else "few_embedded_groups"
     why = too_few_groups(pair.groups, lengths, code)
@@ -253,11 +251,18 @@ class TopicShift(shifts.Shift):
 
     def documents(self, rng: np.random.Generator, n: int, x: float, topic: int) -> np.ndarray:
         """Draw n documents, a share x of them near document `topic`: int64, shape (N,)."""
-        topical = rng.binomial(n, x)
-        near = self.near[topic]
+        topical, near = rng.binomial(n, x), self.near[topic]
         drawn = rng.multinomial(n - topical, np.full(len(self.kernel), 1 / len(self.kernel)))
         drawn[near] += rng.multinomial(topical, np.full(len(near), 1 / len(near)))
         return drawn
+
+    @cached_property
+    def factor(self) -> float:
+        """The distance of topics, relative to that of their T documents, which is larger."""
+        (n, t), weights = self.near.shape, self.topic_weights()
+        within = np.einsum("nw,nw->w", weights + 1 / n, self.kernel @ (weights + 1 / n)).mean()
+        squares = float(np.mean(distances(self.kernel, weights) ** 2)) or 1.0
+        return math.sqrt(max(0.0, 1 - (1 - t / n) / max(t - 1, 1) * (1 - within) / squares))
 
     def topic(self, rng: np.random.Generator) -> int:
         """Draw a topic: the document that it is around."""
@@ -267,14 +272,15 @@ class TopicShift(shifts.Shift):
         """Draw pairs; see the base class."""
         parts = []
         for items in permuted_units.side_by_side(how.pairs):
-            rngs = [stream(how.seed, how.purpose, i) for i in items]
-            weights = [self._weights(rng, how.n, x, null) for rng in rngs]
-            parts.append(distances(self.kernel, np.stack(weights, axis=1)))
+            rngs = (stream(how.seed, how.purpose, i) for i in items)
+            drawn = np.stack([self._weights(rng, how.n, x, null) for rng in rngs], axis=1)
+            parts.append(distances(self.kernel, drawn))
         return {MMD: np.concatenate(parts)}
 
     def _weights(self, rng: np.random.Generator, n: int, x: float, null: bool) -> np.ndarray:
         """Draw a pair as the difference of its means: float64, shape (N,)."""
         topic, shifted = self.topic(rng), (n // 2,) * 2 if null else (0, n)
+        x *= self.factor
         first, second = (
             self.documents(rng, n - size, 0, topic) + self.documents(rng, size, x, topic)
             for size in shifted
@@ -290,7 +296,7 @@ class TopicShift(shifts.Shift):
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the mean distance of the shifted population over all topics, and x itself."""
-        return x * float(distances(self.kernel, self.topic_weights()).mean()), x
+        return x * self.factor * float(distances(self.kernel, self.topic_weights()).mean()), x
 
 
 class TopicSwapShift(document_shifts.SwapShift):
@@ -302,13 +308,13 @@ class TopicSwapShift(document_shifts.SwapShift):
 
     def __init__(self, inner: TopicShift, groups: document_shifts.GroupedDocuments) -> None:
         super().__init__(inner, groups)
+        inner.factor = 1.0  # a topic is of a few pages, in the population too
         self._members = groups.members.T  # (P, N)
 
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
-        own = drawn @ self._members  # (2, N)
-        topic, sizes = self._inner.topic(rng), drawn @ self._groups.sizes
-        others = [self._inner.documents(rng, int(n), x, topic) for n in sizes]
-        first, second = own[0] + others[1], own[1] + others[0]
+        topic = self._inner.topic(rng)
+        others = [self._inner.documents(rng, int(n), x, topic) for n in drawn @ self._groups.sizes]
+        first, second = drawn @ self._members + others[::-1]  # (N,) each
         weights = first / first.sum() - second / second.sum()
         return {MMD: float(distances(self._inner.kernel, weights[:, None])[0])}
 
@@ -337,13 +343,13 @@ def human_shifts(*texts: EmbeddedText, seed: int) -> BothHalves:
         return TopicSwapShift(inner, held) if grouped else inner
 
     parts = sensitivity.halves(codes, np.ones(len(codes)), seed)
-    both = [shift(chosen) for chosen in parts or [np.ones(len(codes), bool)]]
-    return both[0], both[1] if parts else None
+    first, *second = map(shift, parts or [np.ones(len(codes), bool)])
+    return first, next(iter(second), None)
 
 
 def _topical(inner: TopicShift, drawn: prompt_shifts.DrawnAnswers, x: float) -> dict[str, float]:
     n, rng = len(inner.kernel), drawn.rng
-    topical = (drawn.sides >= n) & (rng.random(drawn.sides.shape) < x)
+    topical = (drawn.sides >= n) & (rng.random(drawn.sides.shape) < x * inner.factor)
     near = rng.choice(inner.near[inner.topic(rng)], drawn.sides.shape)
     first, second = np.where(topical, near, drawn.sides % n)
     weights = np.bincount(first, minlength=n) - np.bincount(second, minlength=n)
@@ -357,14 +363,14 @@ def answered_shifts(pair: EmbeddedPair, seed: int) -> BothHalves:
     order = np.stack([own[0], own[1] + len(pair.reference)])  # (2, D)
 
     def shift(chosen: np.ndarray) -> shifts.Shift:
-        documents, units = order[:, chosen].ravel(), prompts.units[chosen]
+        documents = order[:, chosen].ravel()
         inner = TopicShift(pair.kernel[np.ix_(documents, documents)])
-        units = np.unique(units, return_inverse=True)[1]
+        units = np.unique(prompts.units[chosen], return_inverse=True)[1]
         return prompt_shifts.PairShift(inner, units, prompts.whole, partial(_topical, inner))
 
     parts = sensitivity.halves(prompts.units, np.ones(len(prompts.units)), seed)
-    both = [shift(chosen) for chosen in parts or [np.ones(len(prompts.units), bool)]]
-    return both[0], both[1] if parts else None
+    first, *second = map(shift, parts or [np.ones(len(prompts.units), bool)])
+    return first, next(iter(second), None)
 
 
 def smallest_topic_share(

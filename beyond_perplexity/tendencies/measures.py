@@ -36,8 +36,8 @@ same null is the child of one of them: it is tested once its parent is rejected,
 the parent had, so that the error over all tests is that of the primary ones (`holm_chains`).
 
 A distance differs only where it also lies above the band of two human texts of its size; the total
-variation, whose test is another one, above their mean. That of curves has a band and no such
-condition: the largest difference may be at one place, and what the test sees at another.
+variation, whose test is another one, above their mean. Of curves the test alone decides: what it
+sees may be at another place than the largest difference.
 """
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
 _TVD = ("unigram", "tvd")
 _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
 _CURVES = tendencies_of("curve", "slope")
-_CURVES_OF_PLACES = tendencies_of("curve")
 # What groups beside independent documents have no sound test for, and why, by the scheme.
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
 _RANKS |= {(TAYLOR, "slope_difference"): "clustered"}
@@ -300,8 +299,7 @@ def adjusted_rows(
 ) -> list[MeasureRow]:
     """Fill in the adjusted p-values of a sample set, and what says which stars can appear.
 
-    A distance that two human texts of its size have too is no difference, whatever its p-value,
-    where that is of the distance itself.
+    A distance that two human texts of its size have too is no difference, whatever its p-value.
     The tests of each `family` of tendencies are adjusted for by themselves.
     """
     found: dict[MeasureKey, MeasureRow] = {}
@@ -336,7 +334,7 @@ def _adjusted_family(
             # The held-out distance finds more than the distance that is shown, which is above the
             # baseline on average where the texts differ, however far the band reaches.
             most = row.baseline_high if _drawn([row]) else row.baseline
-            banded = row.tendency not in _CURVES_OF_PLACES and row.value <= most
+            banded = row.tendency not in tendencies_of("curve") and row.value <= most
             if banded and adjusted[row.key] < VERDICT_LEVELS[0]:
                 inside = verdicts.reason(verdicts.INSIDE_BAND, value=row.value, high=most)
                 row = row._replace(reason=inside)

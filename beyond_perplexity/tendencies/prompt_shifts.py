@@ -170,9 +170,8 @@ class PairShift(document_shifts.DrawnShift):
         self.is_score, self.effort = inner.is_score, inner.effort if inner.is_score else _EFFORT
         kind = TENDENCIES[inner.tendency].kind
         self._of_words, self._once = kind in ("words", "ranks", "types"), kind == "ranks"
-        self.measures = inner.measures
-        if kind in ("length", "share"):
-            self.measures = document_shifts.NumberSwapShift.measures
+        numbers = kind in ("length", "share")
+        self.measures = document_shifts.NumberSwapShift.measures if numbers else inner.measures
         self._whole, self._measure = whole, measure
         self._members = csc_matrix((np.ones(len(units)), (np.arange(len(units)), units)))
 

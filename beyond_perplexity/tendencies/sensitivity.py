@@ -260,8 +260,7 @@ class Population:
                 yield document_shifts.CurveShift(tendency, row.distance, values, population)
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
-            rng = stream(seed, "sensitivity/numbers")
-            numbers, codes = smoothed_numbers(values, codes, rng)
+            numbers, codes = smoothed_numbers(values, codes, stream(seed, "sensitivity/numbers"))
             inner = NumberShift(tendency, numbers, float(kept.mean()))
             yield self._of_numbers(inner, codes, numbers)
 
@@ -340,9 +339,8 @@ def minimum_detectable_effects(
     values = joined_draws(map(value_counter(classes, sizes), batches))
     if (slopes := reference.slope_counter()) is not None:
         values[TAYLOR] = np.concatenate([slopes(batch) for batch in batches])[:, None]
-    codes = np.arange(counts.shape[1])
-    if groups is not None:
-        codes = np.unique(groups, return_inverse=True)[1]
+    own = np.arange(counts.shape[1]) if groups is None else groups
+    codes = np.unique(own, return_inverse=True)[1]
     text = Population(counts.tocsr()[order].tocsc(), codes, values, groups is not None)
     return effects_of(text, options, how, seed, source)
 

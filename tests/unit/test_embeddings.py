@@ -15,7 +15,14 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 from benchmarks.calibration import rates
-from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
+from benchmarks.calibration_embeddings import (
+    LEVEL,
+    Pages,
+    PromisedAnswers,
+    PromisedShift,
+    TwoAnswers,
+    TwoTexts,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import permuted_units
@@ -282,6 +289,34 @@ def test_the_smallest_share_falls_with_documents_and_is_found():
     rate, power = rates("unit", found, REPEATS)[0].rate, found.printed[1]
     least, most = (binom.ppf(q, REPEATS, power) for q in (1e-3, 1 - 1e-3))
     assert least <= rate * REPEATS <= most
+
+
+def test_the_few_documents_of_a_topic_are_not_taken_for_the_topic():
+    """Oracle: the unbiased squared distance of each topic from the other documents."""
+    for n in (60, 400):
+        vectors = np.random.default_rng(n).normal(size=(n, 12)).astype(np.float32)
+        shift = embedding_measures.TopicShift(discrepancy.gaussian_kernel(vectors, 4.0))
+        found = []
+        for near in shift.near[:40]:
+            order = np.append(near, np.delete(np.arange(n), near))
+            found.append(discrepancy.unbiased_square(shift.kernel[np.ix_(order, order)], len(near)))
+        value, plug_in = (sum(getattr(own, k) for own in found) for k in ("value", "plug_in"))
+        # That also leaves out likeness among the others, which is a little less.
+        assert shift.factor**2 == pytest.approx(value / plug_in, rel=0.06)
+        assert shift.factor < 0.99
+    assert embedding_measures.TopicShift(np.ones((40, 40))).factor >= 0  # all documents alike
+
+
+def test_answers_to_prompts_are_rejected_at_the_nominal_rate_and_shares_found_as_printed():
+    """Small cases of `benchmarks/calibration_embeddings.py`; binomial limits of 1e-4 and 1e-3."""
+    for case in (TwoAnswers("unit", 40), TwoAnswers("unit", 25, 2), TwoAnswers("unit", 75, 1, 3)):
+        found = {rate.measure: rate.rate * REPEATS for rate in rates("unit", case, REPEATS)}
+        assert set(found) == {"mmd", "similarity_difference"}
+        assert max(found.values()) <= binom.isf(1e-4, REPEATS, LEVEL)
+    promised = PromisedAnswers(TwoAnswers("unit", 80), references=3, pairs=40)
+    (rate,) = rates("unit", promised, REPEATS)
+    least, most = (binom.ppf(q, REPEATS, promised.printed[:, 1].mean()) for q in (1e-3, 1 - 1e-3))
+    assert least <= rate.rate * REPEATS <= most
 
 
 @pytest.mark.parametrize(

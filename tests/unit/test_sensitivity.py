@@ -501,7 +501,8 @@ def test_the_power_that_is_printed_for_answers_is_that_of_the_population():
     asked = Answered("unit", Topics(n_topics=40, own=60), 100)
     given = asked.population, 400, 100, False
     held = PromptReferences(*given, many=2, pairs=30, asked=asked)
-    for key in (("length", "mean_difference"), ("stop_words", "ks"), ("unigram", "tvd")):
+    bigrams = "type_token_bigrams", "ks_empirical"
+    for key in (("length", "mean_difference"), ("stop_words", "ks"), ("unigram", "tvd"), bigrams):
         (found,) = rates("unit", PrintedPromptPower("unit", held, key), 120)
         error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
         assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error, found

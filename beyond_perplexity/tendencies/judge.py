@@ -206,9 +206,9 @@ def judge_rows(
 
 def told_of(title: str, *, own: bool = False) -> str:
     """Say what the numbers of a judge are; `own`: beside its own samples."""
-    control = f"{title}'s own samples, a control, differ from human text, too"
+    control = f"{title}'s own samples are a control"
     if own:
-        control = "control: the judge's own samples, which are expected to differ"
+        control = "a control: the judge's own samples"
     return f"bits per byte under {title}: neither larger nor smaller is better; {control}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -19,9 +19,11 @@ import numpy as np
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.halves import paired_differences
 from beyond_perplexity.inference.neighbours import neighbour_test
+from beyond_perplexity.models.likelihoods import DocumentScore
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import MeasureKey, family_of
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow, family_of
 from beyond_perplexity.tendencies.human_baselines import with_halves
+from beyond_perplexity.tendencies.judge import Judge, JudgedText, judge_rows
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
@@ -52,6 +54,24 @@ def opened(
         yield pair
 
 
+def judged_rows(
+    population: Population, human: Drawn, model: Drawn, grouped: tuple[bool, bool], seed: int
+) -> list[MeasureRow]:
+    """Let the unigrams of a population judge both sides."""
+    assert isinstance(population, Topics)
+    known = dict(zip(population.types.to_pylist(), np.log(population.law), strict=True))
+
+    def score(texts: Iterable[str]) -> Iterator[DocumentScore]:
+        for words in map(str.split, texts):
+            yield DocumentScore(float(sum(known[word] for word in words)), len(words), 0, 0)
+
+    judge = Judge("unigrams", score)
+    reference = JudgedText.of(human.texts.to_pylist(), judge, None, "the reference")
+    samples = JudgedText.of(model.texts.to_pylist(), judge, reference.size, "the samples")
+    codes = human.groups if grouped[0] else None, model.groups if grouped[1] else None
+    return judge_rows((reference, samples), codes, TESTS, seed, "")
+
+
 @dataclass(frozen=True)
 class EqualTexts:
     """Two draws of one population, called with the number of the repeat.
@@ -60,7 +80,8 @@ class EqualTexts:
     `units` are groups of the human side, or of the other one alone, else documents. `documents`
     are those of the side without groups (None: as many as the other side has documents, or
     groups where the human side has none). Both sides are read in a closed `vocabulary` of so
-    many types. Novelty is looked up in so many documents of the same population (`training`).
+    many types. Novelty is looked up in so many documents of the same population (`training`);
+    where they are `judged`, the judge knows the unigrams of the population.
     """
 
     name: str
@@ -70,6 +91,7 @@ class EqualTexts:
     vocabulary: int | None = None
     documents: int | None = None
     training: int = 0
+    judged: bool = False
     nominal: str = f"{LEVEL:g}"
     limits: tuple[float, float] = (0.0, 0.075)
 
@@ -98,8 +120,9 @@ class EqualTexts:
         if self.vocabulary is not None:
             human, model = human.read_in(self.vocabulary), model.read_in(self.vocabulary)
         seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
+        others = judged_rows(self.population, human, model, self.grouped, seed) * self.judged
         with opened(human, model, self.classes, self.grouped) as pair:
-            rows = measure_rows(pair, TESTS, seed)
+            rows = measure_rows(pair, TESTS, seed, others=others)
         tested = [row for row in rows if not math.isnan(row.p_value)]
         found = {" ".join(row.key): row.p_value <= LEVEL for row in tested}
         for family in dict.fromkeys(["", *(family_of(row.tendency) for row in tested)]):
@@ -213,6 +236,12 @@ class LevelCases:
         yield EqualTexts("long documents, groups, 60 + 60", long, 60, (True, True), training=known)
         name = "long documents, 100 groups against documents"
         yield EqualTexts(name, long, 100, (True, False), training=known)
+        judged = partial(EqualTexts, population=long, judged=True)
+        yield judged("judged, 150 + 150", units=150, grouped=(False, False))
+        yield judged("judged, groups, 60 + 60", units=60, grouped=(True, True))
+        yield judged("judged, 100 groups against documents", units=100, grouped=(True, False))
+        name = "judged, 60 single documents against 60 groups"
+        yield judged(name, units=60, grouped=(False, True), documents=60)
         yield EqualTexts("perfect closed vocabulary", small, 300, (False, False), 400)
         yield EqualTexts("perfect closed vocabulary, 100 groups", small, 100, (True, False), 400)
         if self._articles:

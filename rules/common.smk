@@ -216,6 +216,14 @@ COMPARING = {
 }
 
 
+JUDGING = {
+    **READING,
+    "code": RUN.judge.code(),
+    "most": RUN.judge.documents,
+    "seed": config["seed"],
+}
+
+
 def in_ranges(name=None):
     """The input files (of a name) in few words: a command of thousands of paths is refused."""
 
@@ -234,6 +242,7 @@ def all_in_ranges(names):
 gpus = of(RUN.models.gpus, "model")
 beside_gpus = of(RUN.models.gpus, "beside")
 judge_gpus = of(JUDGES.gpus, "evaluator")
+judging_gpus = of(RUN.judge.gpus)
 encoder_gpus = lambda _: JUDGES.gpus(RUN.embeddings.encoder)
 
 

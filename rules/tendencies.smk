@@ -8,7 +8,8 @@
 #           <results>/references/{corpus}/sensitivity.parquet
 #           <results>/tendencies/{model}/{decoding}/{measures,raw,sample_size,curves,words}.parquet
 #           <results>/embeddings/{corpus}/{vectors,measures,sensitivity}.parquet, where documents are embedded
-# steps     choose_words -> count -> merge -> measure -> embed -> measure_embeddings
+#           <results>/{references/{corpus}/{vocabulary},tendencies/{model}/{decoding}}/judged.parquet, where a model judges
+# steps     choose_words -> count -> merge -> judge -> measure -> embed -> measure_embeddings
 
 
 rule choose_words:
@@ -172,6 +173,7 @@ rule measure_tendencies:
         samples=of(RUN.samples.statistics_file, "model", "decoding"),
         stop_words=RUN.corpora.stop_word_files(),
         sample_documents=of(RUN.samples.shard_files, "model", "decoding"),
+        judged=of(RUN.judge.measured, "model", "decoding"),
     output:
         measures=whole("<results>/tendencies/{model}/{decoding}/measures.parquet"),
         raw=whole("<results>/tendencies/{model}/{decoding}/raw.parquet"),
@@ -199,7 +201,7 @@ rule measure_tendencies:
             --reference-statistics {input.reference:q} --reference-documents {input.documents:q} \
             --raw-reference-statistics {input.raw_reference:q} \
             --sample-statistics {input.samples:q} --sample-documents {params.documents:q} \
-            --vocabulary {input.vocabulary:q} --stop-words {params.stop_words:q} \
+            --vocabulary {input.vocabulary:q} --judged {input.judged:q} --stop-words {params.stop_words:q} \
             --reference-split test --pool-split train --training-split {params.training_split} \
             --first {params.first} --group-column {params.group_column} \
             --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
@@ -209,6 +211,65 @@ rule measure_tendencies:
             --sample-size {output.sample_size:q} --curves {output.curves:q} \
             2>&1 | tee -a {log:q}
         """
+
+
+rule judge_reference:
+    """Let a model judge documents of the test split, and of the training split beside them."""
+    input:
+        documents="<results>/corpora/{corpus}/documents.parquet",
+        vocabulary=of(RUN.samples.vocabulary_files, "corpus", "vocabulary"),
+        model=RUN.judge.model_file,
+        like=[],
+    output:
+        whole("<results>/references/{corpus}/{vocabulary}/judged.parquet"),
+    log:
+        "<logs>/judge_reference/{corpus}/{vocabulary}.log",
+    benchmark:
+        "<benchmarks>/judge_reference/{corpus}/{vocabulary}.jsonl"
+    conda:
+        environment(judging_gpus)
+    resources:
+        mem_mb=doubling(4000),
+        runtime=doubling(120),
+        gpu=judging_gpus,
+    params:
+        **JUDGING,
+        folder=subpath(input.model, parent=True),
+        split="test",
+        training_split="train",
+        first=config["generation"]["documents"],
+        group_column=of_corpus(RUN.samples.group_column),
+    shell:
+        """
+        python -m scripts.judge --model {params.folder:q} --documents {input.documents:q} \
+            --split {params.split} --training-split {params.training_split} \
+            --first {params.first} --group-column {params.group_column} --like {input.like:q} \
+            --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
+            --vocabulary {input.vocabulary:q} --most {params.most} --seed {params.seed} \
+            --threads {threads} --output {output:q} \
+            2>&1 | tee -a {log:q}
+        """
+
+
+use rule judge_reference as judge_samples with:
+    input:
+        documents=of(RUN.judge.sample_files, "model", "decoding"),
+        vocabulary=of(RUN.samples.body_vocabulary, "model", "decoding"),
+        model=RUN.judge.model_file,
+        like=of(RUN.judge.reference, "model", "decoding"),
+    output:
+        whole("<results>/tendencies/{model}/{decoding}/judged.parquet"),
+    log:
+        "<logs>/judge_samples/{model}/{decoding}.log",
+    benchmark:
+        "<benchmarks>/judge_samples/{model}/{decoding}.jsonl"
+    params:
+        **JUDGING,
+        folder=subpath(input.model, parent=True),
+        split=[],
+        training_split=[],
+        first=[],
+        group_column=[],
 
 
 rule measure_words:

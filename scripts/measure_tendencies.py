@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from beyond_perplexity import arguments, errors, foreign_text, signature
+from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
+from beyond_perplexity.tendencies.definitions import MeasureKey
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.human_baselines import (
     held_out_baselines,
@@ -16,6 +18,7 @@ from beyond_perplexity.tendencies.human_baselines import (
     split_baselines,
     with_halves,
 )
+from beyond_perplexity.tendencies.judge import judge_part, rows_of_files
 from beyond_perplexity.tendencies.measurement_options import (
     MeasurementOptions,
     SampleSizeOptions,
@@ -23,7 +26,7 @@ from beyond_perplexity.tendencies.measurement_options import (
 )
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
 from beyond_perplexity.tendencies.novelty import with_novelty
-from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     check_comparable,
@@ -67,6 +70,16 @@ def _comparison(given: Given) -> TextComparison:
     return TextComparison((human, samples), views, classes, (groups, None), training, pool)
 
 
+def _baselines(
+    pair: SampleSetPair, further: SampleSetPair | None, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, Baseline]:
+    """Return the baselines of a pair, by further human text where it is there."""
+    found = {}
+    if further is not None and options.permutations:
+        found = split_baselines(further, least_tokens(pair), options, seed)
+    return found | held_out_baselines(pair, options, seed)
+
+
 def _measure(
     given: Given, sample_sets: SampleSets, options: MeasurementOptions, record: dict[str, object]
 ) -> SampleSets:
@@ -81,6 +94,7 @@ def _measure(
         write_shard(given.measures, TENDENCY_MEASURES, table, record)
         return sample_sets
     comparison, counted = _comparison(given), sample_sets
+    judged = rows_of_files(given.judged, given.source, options, given.seed)
     main = next(iter(comparison.views))
     for warning in comparison.warnings((given.reference_documents[0], given.source)):
         foreign_text.remark(warning)
@@ -92,12 +106,13 @@ def _measure(
             comparison.pair(vocabulary, sample_sets) as pair,
             comparison.further(vocabulary, pair) as further,
         ):
-            baselines = {}
-            if further is not None and options.permutations:
-                baselines = split_baselines(further, least_tokens(pair), options, given.seed)
-            baselines |= held_out_baselines(pair, options, given.seed)
             rows = measure_rows(
-                pair, options, given.seed, baselines=baselines, sample_sets=given.sample_sets
+                pair,
+                options,
+                given.seed,
+                baselines=_baselines(pair, further, options, given.seed),
+                sample_sets=given.sample_sets,
+                others=judged if vocabulary == main else (),
             )
             rows = with_halves(rows, pair, options, given.seed, given.source)
             warning = star_warning(rows, options.permutations, given.sample_sets)
@@ -149,6 +164,7 @@ def _raw_sample_sets(given: Given, comparison: TextComparison) -> SampleSets:
     *OF_REFERENCE,
     shards("--sample-documents", "Parquet files of the samples", required=False),
     flag("--sample-split", "split of the samples, if they are documents"),
+    flag("--judged", "what a judge said of both", nargs="*", default=[]),
     flag("--vocabulary", "closed vocabulary that both are read in", nargs="?"),
     *COUNTING,
     needed("--source", "name of the samples in the tables"),
@@ -172,6 +188,7 @@ def main(given: Given) -> None:
         groups=given.group_column and "reference",
         baseline=given.pool_split and f"split-{given.pool_split}",
         holm=given.sample_sets,
+        **judge_part(given.judged),
     )
     reference, sample_set = map(read_statistics, paths)
     if found := without_blanks(sample_set.types, sample_set.counts):

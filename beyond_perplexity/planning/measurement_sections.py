@@ -40,6 +40,7 @@ class Tendencies(sections.SectionModel):
     sample_size: Measures of random subsets, which show how many documents a conclusion needs.
     sensitivity: The minimum detectable effect of each tendency by number of documents.
     embedding: Documents are compared by their vectors as well; null: they are not.
+    judge: Documents are compared by their bits per byte under a model as well; null: they are not.
     """
 
     stop_words: sections.Location = "auto"
@@ -52,6 +53,7 @@ class Tendencies(sections.SectionModel):
     sample_size: measurement_options.SampleSizeOptions = measurement_options.SampleSizeOptions()
     sensitivity: measurement_options.SensitivityOptions = measurement_options.SensitivityOptions()
     embedding: measurement_options.EmbeddingOptions | None = None
+    judge: measurement_options.JudgeOptions | None = None
 
 
 class Perplexity(sections.SectionModel):

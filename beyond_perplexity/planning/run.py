@@ -12,7 +12,7 @@ from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.report import RELATION_FILES, Report
-from beyond_perplexity.planning.samples import EmbeddingPlan, Samples
+from beyond_perplexity.planning.samples import EmbeddingPlan, JudgePlan, Samples
 from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
 from beyond_perplexity.planning.thoughts import ThoughtPlan
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
@@ -113,6 +113,7 @@ class Run:
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)
         self.samples = Samples(config, self.models)
         self.embeddings = EmbeddingPlan(config, self.samples, self.evaluators)
+        self.judge = JudgePlan(config, self.samples, self.models)
         self.relations = RelationPlan(self)
         self.report = Report(self)
 

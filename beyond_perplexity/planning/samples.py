@@ -273,3 +273,49 @@ class EmbeddingPlan:
     def documents(self) -> int:
         """How many documents of each sample set are embedded, at most."""
         return int(self._options["documents"]) if self._options else 0
+
+
+class JudgePlan:
+    """The comparison of documents by their bits per byte under a model."""
+
+    def __init__(self, config: Config, samples: Samples, models: Models) -> None:
+        self._config, self._samples, self._models = config, samples, models
+        self._options: dict[str, Any] = config["tendencies"]["judge"] or {}
+
+    @property
+    def model(self) -> str | None:
+        """The model that judges; None where there is none."""
+        return self._options.get("model")
+
+    @property
+    def documents(self) -> int:
+        """How many documents of each text are judged, at most."""
+        return int(self._options.get("documents", 0))
+
+    @property
+    def model_file(self) -> str:
+        """The description of the model."""
+        return f"<results>/models/{self.model}/model.json"
+
+    def code(self) -> str:
+        """Return the fingerprint of the judging with that of the model's family."""
+        return fingerprint("scripts/judge.py", *self._models.code(self.model)) if self.model else ""
+
+    def gpus(self) -> int:
+        """Return how many GPUs a job asks for."""
+        return self._models.gpus(self.model) if self.model else 0
+
+    def reference(self, model: str, decoding: str) -> str:
+        """Return what the judge says of the text that a sample set is compared with."""
+        corpus, read_in = self._samples.corpus_of(model, decoding), self._samples.vocabulary_of
+        return f"<results>/references/{corpus}/{read_in(model, decoding)}/judged.parquet"
+
+    def sample_files(self, model: str, decoding: str) -> list[str]:
+        """List the shards that documents are drawn from: the first, which are as good as any."""
+        read = -(-self.documents // self._config["generation"]["documents_per_shard"])
+        return self._samples.shard_files(model, decoding)[: max(read, 1)]
+
+    def measured(self, model: str, decoding: str) -> list[str]:
+        """List what the judge says of the reference and of a sample set."""
+        own = f"<results>/tendencies/{model}/{decoding}/judged.parquet"
+        return [self.reference(model, decoding), own] if self.model else []

@@ -36,7 +36,7 @@ _REFERENCES = {
     "contrastive.vocabulary evaluators.*.vocabulary",
     ("models", "model"): "generation.models generation.prompts.models contrastive.models "
     "contrastive.partition.proposal semantics.models importance.beside proposals.*.model "
-    "evaluators.*.model perplexity.parts_of thoughts.*.models",
+    "evaluators.*.model perplexity.parts_of thoughts.*.models tendencies.judge.model",
     ("decodings", "decoding"): "generation.decodings generation.prompts.decodings",
     ("proposals", "proposal"): "importance.proposals",
     ("evaluators", "evaluator"): "semantics.evaluators evaluators.*.vectors "
@@ -58,6 +58,7 @@ _KINDS = (
     ("thoughts.*.models", _EXACT, "gives no next word a probability; remove it"),
     ("importance.beside", _EXACT[:2], "is no model that scores the same words; remove it"),
     ("contrastive.partition.proposal", _EXACT[:2], "is no language model of the run"),
+    ("tendencies.judge.model", _EXACT, "gives no text a probability; name a language model"),
 )
 # Names that files or texts have: of the entries of a section, or of those that a key names.
 _KEPT = {

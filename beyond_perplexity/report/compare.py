@@ -32,7 +32,7 @@ from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.embedded_documents import drawn_documents
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
-from beyond_perplexity.tendencies.judge import judge_rows, judged_pair, open_judge
+from beyond_perplexity.tendencies.judge import judge_rows, judged_pair, open_judge, told_of
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import (
     measure_rows,
@@ -145,12 +145,6 @@ def embedding_comparison(
     return f"{held['title']} (SHA-256 {str(held['sha256'])[:12]}…)", rows
 
 
-_JUDGED = (
-    "bits per byte under {judge}: neither larger nor smaller is better; its own samples, a "
-    "control, differ from human text, too"
-)
-
-
 def judge_comparison(options: CompareOptions) -> tuple[str, Callable[..., list[MeasureRow]]]:
     """Return what compares documents by what a judge says of them, and its title."""
     judge, most, seed = open_judge(options.judge), options.judge_documents, options.seed
@@ -169,8 +163,7 @@ def judge_comparison(options: CompareOptions) -> tuple[str, Callable[..., list[M
             held = answered.human
             chosen, codes = held.drawn(most, seed)
             human = judged_pair(judge, held.files, chosen, view.batch, names, judged[0].size), codes
-        told = _JUDGED.format(judge=judge.title)
-        return judge_rows(judged, groups, options.measurement(), seed, told, human)
+        return judge_rows(judged, groups, options.measurement(), seed, told_of(judge.title), human)
 
     return judge.title, rows
 
@@ -179,9 +172,8 @@ def judge_comparison(options: CompareOptions) -> tuple[str, Callable[..., list[M
 def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
     """Read, count and measure two files; the working files live as long as the context."""
     paths = options.sources()
-    has_training = options.training is not None
-    for path in (*paths, *([source_of(options.training)] if has_training else [])):
-        check_file(path)
+    for path in (one for one in (*paths, options.training) if one is not None):
+        check_file(source_of(path))
     options.check_fields()
     views, groups = options.views(), group_fields(paths, options)
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
@@ -197,15 +189,14 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         read = views[main], groups, stop_words, record, Path(folder)
         (reference, samples), answered = read_sample_sets(paths, options, *read)
         remark("measuring, permuting and resampling")
-        classes = ClassOptions(stop_words, True)
         of_sets = reference, samples, answered
         further = filter(None, (compare_vectors, let_judge))
         others = [row for rows in further for row in rows(*of_sets, views[main])]
         tables, words, drawn, sensitivity, permuted = _measured(
-            *of_sets, views, classes, options, others
+            *of_sets, views, ClassOptions(stop_words, True), options, others
         )
-        both = (reference.groups, samples.groups)
-        counts = [None if codes is None else int(codes.max()) + 1 for codes in both]
+        codes = (reference.groups, samples.groups)
+        counts = [None if own is None else int(own.max()) + 1 for own in codes]
         baseline = "halves" if answered is None else answered.baseline
         yield Comparison(
             reference,

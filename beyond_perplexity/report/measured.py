@@ -315,6 +315,10 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     if not sources:
         names = ", ".join(map(" ".join, sorted(wanted)))
         raise NothingToShowError(f"{name.replace('_', ' ')}: the measures have none of {names}")
+    if not specification.of_paper:  # a run without a judge has no column of it
+        held = {tuple(key) for _, *key in found}
+        columns = tuple(column for column in columns if column.key in held)
+        specification = specification._replace(columns=columns)
     lines = [_line(found, [source], specification) for source in sources]
     groups: dict[str, list[str]] = {}
     for source, line in zip(sources, lines, strict=True):

@@ -64,6 +64,10 @@ EMBEDDINGS = columns(
     int64s("documents cut"),
 )
 
+# One row per document that a judge was given, of a reference also of what was trained on, by split;
+# see tendencies/judge.py.
+JUDGED = columns("judged", strings("split"), int32s("group"), floats("bits_per_byte"))
+
 # One row per n-gram that is frequent enough in both texts together; see
 # tendencies/words_and_phrases.py.
 WORDS_AND_PHRASES = columns(

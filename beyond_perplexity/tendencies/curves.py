@@ -45,7 +45,13 @@ from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import document_measures, human_baselines, measures, type_token
-from beyond_perplexity.tendencies.definitions import TAYLOR, MeasureKey, MeasureRow, tendencies_of
+from beyond_perplexity.tendencies.definitions import (
+    JUDGE,
+    TAYLOR,
+    MeasureKey,
+    MeasureRow,
+    tendencies_of,
+)
 from beyond_perplexity.tendencies.document_curves import sums_by_place
 from beyond_perplexity.tendencies.document_statistics import Sized
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SampleSizeOptions
@@ -261,8 +267,9 @@ def sample_sizes(
 ) -> pa.Table:
     """Measure random subsets of the samples: schema ``sample_size``, n increasing.
 
-    `rows` of all samples are the last point. Subset s of n documents draws from streams keyed by
-    the seed, s and n. Baselines of fewer documents need `further` human text.
+    `rows` of all samples, but for those of a judge, are the last point. Subset s of n documents
+    draws from streams keyed by the seed, s and n. Baselines of fewer documents need `further` human
+    text.
     """
     total = pair.samples.n_documents
     sizes = sizes_below(total, how)
@@ -282,5 +289,5 @@ def sample_sizes(
             baselines = human_baselines.smaller_baselines(further, n, tokens, drawn, seed)
         records += _records(n, found[n], baselines)
     whole = {row.key: Baseline(row.baseline, row.baseline_low, row.baseline_high) for row in rows}
-    records += _records(total, rows, whole)
+    records += _records(total, [row for row in rows if row.tendency != JUDGE], whole)
     return pa.Table.from_pylist([{**record, "source": source} for record in records], SAMPLE_SIZE)

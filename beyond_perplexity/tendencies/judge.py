@@ -21,10 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.inference.permuted_units import Groups, alike_groups
+from beyond_perplexity.schemas.tendencies import JUDGED
+from beyond_perplexity.storage.shards import read_batches, read_record
 from beyond_perplexity.tendencies.definitions import JUDGE, LENGTH, TENDENCIES, MeasureRow
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_files import DocumentFiles
@@ -95,6 +98,11 @@ class JudgedText:
     units: np.ndarray
     impossible: int = 0
     unknown: float = 0.0  # share of the judge's tokens
+
+    @property
+    def bits_per_byte(self) -> np.ndarray:
+        """Bits per byte, float64, (n,); NaN where there are none."""
+        return np.where(self.units == ABSENT, np.nan, self.units * _UNIT)
 
     @classmethod
     def of(cls, texts: Sequence[str], judge: Judge, size: int | None, name: object) -> JudgedText:
@@ -190,6 +198,60 @@ def judge_rows(
     unknown = max(own.unknown for own in texts)
     free = f"up to {unknown:.1%} of its tokens are unknown words, free in spelling"
     left = " and ".join(f"{own.impossible:,}" for own in texts)
-    told = joined_facts(told, free if unknown else "", f"impossible under it: {left}")
+    left = f"impossible under it and left out: {left}" * any(own.impossible for own in texts)
+    told = joined_facts(told, free * bool(unknown), left)
     rows = [row._replace(fact=joined_facts(row.fact, told)) if row.fact else row for row in rows]
     return [row.above(known[row.key]) if row.key in known else row for row in rows]
+
+
+def told_of(title: str, *, own: bool = False) -> str:
+    """Say what the numbers of a judge are; `own`: beside its own samples."""
+    control = f"{title}'s own samples, a control, differ from human text, too"
+    if own:
+        control = "control: the judge's own samples, which are expected to differ"
+    return f"bits per byte under {title}: neither larger nor smaller is better; {control}"
+
+
+def judged_table(text: JudgedText, groups: np.ndarray | None, name: str) -> pa.Table:
+    """Write a judged text as rows of schema ``judged``; its other fields are for the record."""
+    n = len(text.units)
+    bits = pa.array(text.bits_per_byte, from_pandas=True)
+    codes = pa.nulls(n, pa.int32()) if groups is None else pa.array(groups, pa.int32())
+    return pa.table({"split": [name] * n, "group": codes, "bits_per_byte": bits}, JUDGED)
+
+
+def read_judged(path: str | Path) -> tuple[list[JudgedText], np.ndarray | None]:
+    """Read the judged texts of a file, and the groups of the first."""
+    record: Any = read_record(path)
+    batches = list(read_batches(path, JUDGED, JUDGED.names))
+    table, found = pa.Table.from_batches(batches, JUDGED), []
+    for name, facts in record["judged"].items():
+        bits = table.filter(pc.equal(table["split"], name))["bits_per_byte"].to_numpy()
+        units = np.where(np.isnan(bits), ABSENT, np.rint(bits / _UNIT)).astype(np.int32)
+        found.append(JudgedText(units=units, **facts))
+    groups = table["group"][: len(found[0].units)]
+    return found, None if groups.null_count else groups.to_numpy()
+
+
+def judge_part(paths: Sequence[str | Path]) -> dict[str, str]:
+    """Return what a signature says of the judge of files, where there is one."""
+    if not paths:
+        return {}
+    record = read_record(paths[0])
+    return {"judge": f"{record['judge']}-{record['documents']}"}
+
+
+def rows_of_files(
+    paths: Sequence[str | Path], source: str, options: MeasurementOptions, seed: int
+) -> list[MeasureRow]:
+    """Compare the files of a reference, with a text that was trained on, and of samples, if any."""
+    if not paths:
+        return []
+    (reference, *trained), groups = read_judged(paths[0])
+    samples, _ = read_judged(paths[1])
+    title = str(read_record(paths[0])["judge"])
+    told = told_of(title, own=source.startswith(f"{title}/"))
+    rows = judge_rows((reference, samples[0]), (groups, None), options, seed, told)
+    means = [float(np.nanmean(own.bits_per_byte)) for own in trained if np.any(own.units >= 0)]
+    fact = "of the training split"
+    return rows + [MeasureRow(JUDGE, "mean_training", mean, fact=fact) for mean in means]

@@ -124,3 +124,15 @@ class EmbeddingOptions(options.Section):
 
     encoder: str
     documents: Annotated[int, Limit(minimum=20, maximum=4000)] = 500
+
+
+@dataclass(frozen=True)
+class JudgeOptions(options.Section):
+    """Options of the comparison by bits per byte under a model.
+
+    model: Name of the model that judges; its own samples are a control.
+    documents: Documents of each text that are judged, a random subset of them.
+    """
+
+    model: str
+    documents: Annotated[int, Limit(minimum=20)] = 1000

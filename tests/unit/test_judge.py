@@ -8,16 +8,20 @@ import math
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import ks_2samp
 
 import beyond_perplexity
+from beyond_perplexity.models.registry import save_model
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
+from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies import judge
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.vocabulary import ClosedVocabulary
-from tests.unit.evaluator_oracles import check_refused
-from tests.unit.small_models import Fixed, TableModel
+from tests.unit.evaluator_oracles import check_refused, run_script
+from tests.unit.small_models import TINIEST, Fixed, TableModel, make
 
 torch = pytest.importorskip("torch")
 ARPA = r"""\data\
@@ -218,3 +222,55 @@ def test_judges_that_are_none_are_refused_in_a_line(both, tmp_path):
     broken = TableModel(torch.full((1, 15, 15), math.nan))
     given = judge.open_judge((broken, ClosedVocabulary(WORDS, 0)), "cpu")
     check_refused("log-probability NaN", judge.JudgedText.of, both[0], given, 8, "human")
+
+
+def documents(path, schema, **columns):
+    n = len(next(iter(columns.values())))
+    held = {name: columns.get(name, [None] * n) for name in schema.names}
+    with ShardWriter(path, schema, {}) as writer:
+        writer.write({name: pa.array(x, schema.field(name).type) for name, x in held.items()})
+    return path
+
+
+def test_a_judge_of_a_run_scores_the_reference_what_was_trained_on_and_samples(tmp_path, both):
+    """The files of two jobs, and their rows: what `judge_rows` has of texts in memory."""
+    model = make("lstm", TINIEST, size=15, noise=1.0)
+    save_model(tmp_path / "lstm", model, ClosedVocabulary(WORDS, 0), {})
+    texts = both[0] + both[0][:25]
+    split = ["test"] * 60 + ["train"] * 25
+    titles = [str(i // 2) for i in range(60)] + ["none"] * 25
+    more = {"doc_id": range(85), "text": texts, "split": split, "title": titles}
+    human = documents(tmp_path / "documents.parquet", DOCUMENTS, n_tokens=[12] * 85, **more)
+    written = documents(
+        tmp_path / "00000.parquet",
+        TEXT_SAMPLES,
+        doc_id=range(50),
+        text=both[1],
+        finished=[True] * 50,
+    )
+    given = ["--model", tmp_path / "lstm", "--seed", 3, "--device", "cpu"]
+    files = tmp_path / "reference.parquet", tmp_path / "samples.parquet"
+    run_script(
+        "judge", *given, "--documents", human, "--split", "test", "--training-split", "train",
+        *("--group-column", "title", "--most", 60, "--output", files[0]),
+    )  # fmt: skip
+    how = ["--documents", written, "--like", files[0], "--most", 40, "--output", files[1]]
+    run_script("judge", *given, *how)
+    opened = judge.open_judge(tmp_path / "lstm", "cpu")
+    (reference, trained), groups = judge.read_judged(files[0])
+    whole = judge.JudgedText.of(both[0], opened, 8, "")
+    np.testing.assert_array_equal(reference.units, whole.units)
+    np.testing.assert_array_equal(np.sort(trained.units), np.sort(whole.units[:25]))
+    np.testing.assert_array_equal(groups, np.arange(60) // 2)
+    (samples,), none = judge.read_judged(files[1])
+    assert none is None
+    assert len(samples.units) == 40
+    assert set(samples.units) <= set(judge.JudgedText.of(both[1], opened, 8, "").units)
+    found = {row.measure: row for row in judge.rows_of_files(files, "lstm/beam", QUICK, 0)}
+    expected = judge.judge_rows((reference, samples), (groups, None), QUICK, 0, "")
+    assert all(found[row.measure].value == row.value for row in expected)
+    assert "control: the judge's own samples, which are expected to differ" in found["ks"].fact
+    assert found["mean_training"].value == pytest.approx(np.mean(whole.units[:25]) * 1e-4)
+    other = judge.rows_of_files(files, "gru/beam", QUICK, 0)
+    assert "lstm's own samples, a control, differ from human text, too" in other[-2].fact
+    assert judge.rows_of_files([], "gru/beam", QUICK, 0) == []

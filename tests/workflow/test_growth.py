@@ -88,6 +88,19 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
         ),
         (CORPUS, jobs(extract_corpus=1, write_overview=1)),
         (
+            {"tendencies.judge": {"model": "rnn"}},  # words and embeddings stay as they are
+            jobs(
+                judge_reference=1,
+                judge_samples=4,
+                measure_tendencies=4,
+                measure_embeddings=1,
+                relate_measures=1,
+                tabulate=12,
+                plot=17,
+                write_overview=1,
+            ),
+        ),
+        (
             {"semantics.models": [*PREDICTED_BY, "kn-3"]},
             jobs(PREDICTED, predict_words=1, score_semantics=4, measure_semantics=1),
         ),

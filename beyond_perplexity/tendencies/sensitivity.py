@@ -73,6 +73,7 @@ _SMALLEST = 1e-9
 _TIE = 1e-12  # measures closer than this differ by rounding alone
 _GUESS = 0.03  # shift at the first number of documents
 _LINEAR = 1.3  # in a bracket of this factor the measures are linear in the shift
+_CLOSE = 1.1  # and the null distribution hardly depends on it
 _STEPS = 2  # steps inside a wider bracket
 
 
@@ -161,15 +162,17 @@ class _Search:
     def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
         """Find the effect from a guess that is wrong by about a factor; NaN for none.
 
-        Documents are pooled at a shift within `_LINEAR`, in a second search where the guess is not.
+        Documents are pooled at a shift within `_LINEAR`, in other searches where the guess is not.
         """
         if not self._shift.is_score:
             pooled = min(guess, self._shift.largest) if factor <= _LINEAR else 0
             self._null = self._draw(NULL_PAIRS * self._pairs, pooled, null=True)
         found = self._bracketed(measure, guess, factor)
-        if factor <= _LINEAR or math.isnan(found):
+        # A shift may make what is pooled vary more: a larger one is then needed.
+        grown = found > min(factor, _LINEAR) * guess and not self._shift.is_score
+        if (factor <= _LINEAR and not grown) or math.isnan(found):
             return found
-        return self.smallest(measure, found, _LINEAR)
+        return self.smallest(measure, found, _CLOSE if factor <= _LINEAR else _LINEAR)
 
     def _bracketed(self, measure: str, guess: float, factor: float) -> float:
         largest = self._shift.largest

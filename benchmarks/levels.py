@@ -120,7 +120,8 @@ class EqualTexts:
         if self.vocabulary is not None:
             human, model = human.read_in(self.vocabulary), model.read_in(self.vocabulary)
         seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
-        others = judged_rows(self.population, human, model, self.grouped, seed) * self.judged
+        how = self.population, human, model, self.grouped, seed
+        others = judged_rows(*how) if self.judged else []
         with opened(human, model, self.classes, self.grouped) as pair:
             rows = measure_rows(pair, TESTS, seed, others=others)
         tested = [row for row in rows if not math.isnan(row.p_value)]

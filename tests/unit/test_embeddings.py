@@ -253,7 +253,8 @@ def test_shares_of_a_topic_move_the_population_in_proportion():
     near = np.argsort(-kernel, axis=1, kind="stable")[:, : round(0.1 * len(kernel))]
     vectors = POPULATION.vectors
     expected = [quick_distance(vectors, vectors[own], 1.0) for own in near]
-    assert shift.size("mmd", 0.3) == (pytest.approx(0.3 * np.mean(expected), rel=1e-4), 0.3)
+    size = 0.3 * shift.factor * np.mean(expected)
+    assert shift.size("mmd", 0.3) == (pytest.approx(size, rel=1e-4), 0.3)
     drawn = shift.documents(np.random.default_rng(0), 10_000, 0.4, 5)
     inside = drawn[near[5]].sum()
     assert drawn.sum() == 10_000

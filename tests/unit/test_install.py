@@ -298,6 +298,7 @@ NEEDS = {
         *("measure_perplexity", "predict_words", "score_beside", "score_contrast", "score_tokens"),
         "train",
     ],
+    ("scipy", "torch"): ["judge"],
     ("scipy",): ["embed", "measure_tendencies", "measure_words"],
     ("pandas", "scipy", "scipy.stats", "torch"): ["continue_prompts"],
     ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],

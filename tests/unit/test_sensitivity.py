@@ -350,7 +350,7 @@ def test_a_reference_without_halves_has_no_number_and_the_reason(reference):
 
 @pytest.fixture(scope="module")
 def by_groups(reference):
-    how = SensitivityOptions(documents=(60, 600, 6_000), level=0.05, pairs=60)
+    how = SensitivityOptions(documents=(60, 600, 2_400), level=0.05, pairs=30)
     given = reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "r", CLASSES
     return minimum_detectable_effects(*given, groups=np.arange(len(TEXTS)) // 5)
 
@@ -365,7 +365,7 @@ def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
     }
     rows = found.pivot(**BY_SIZE, values="minimum_detectable_effect")
     assert rows[60].isna().all()  # 12 groups allow no verdict
-    assert (rows[600] / rows[6_000]).to_numpy() == pytest.approx(10**0.5, rel=0.4)
+    assert (rows[600] / rows[2_400]).to_numpy() == pytest.approx(2, rel=0.3)
     assert "whole groups" in sensitivity_table(found, Labels()).note
     assert draw_sensitivity(found, Labels()).axes[1].get_xlabel().endswith("of whole groups")
     groups = np.array([0, 1, 1, 2, 0, 3, 3, 3])
@@ -497,13 +497,13 @@ def test_the_smallest_shift_of_means_is_that_of_the_paired_t():
 
 
 def test_the_power_that_is_printed_for_answers_is_that_of_the_population():
-    """Small cases of `benchmarks/powers.py`: 120 pairs of the population; 3 binomial errors."""
+    """Small cases of `benchmarks/powers.py`: 60 pairs of the population; 3 binomial errors."""
     asked = Answered("unit", Topics(n_topics=40, own=60), 100)
     given = asked.population, 400, 100, False
     held = PromptReferences(*given, many=2, pairs=30, asked=asked)
     bigrams = "type_token_bigrams", "ks_empirical"
     for key in (("length", "mean_difference"), ("stop_words", "ks"), ("unigram", "tvd"), bigrams):
-        (found,) = rates("unit", PrintedPromptPower("unit", held, key), 120)
+        (found,) = rates("unit", PrintedPromptPower("unit", held, key), 60)
         error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
         more = found.rate - float(found.nominal)
         # Words that repeat lower the types of bigrams of some answers by more than is asked for.

@@ -68,14 +68,18 @@ class Prompts(CommonGroups):
 
     def drawn(self, most: int, rng: np.random.Generator) -> tuple[PromptCodes, Prompts]:
         """Draw whole prompts or groups with at most so many pairs: documents and their prompts."""
-        sizes = np.bincount(self.units)
-        order = rng.permutation(len(sizes))
-        kept = np.isin(self.units, order[np.cumsum(sizes[order]) <= most])
+        kept = drawn_units(np.bincount(self.units), most, rng)[self.units]
         numbers = np.cumsum(kept) - 1
         first, second = (np.flatnonzero(kept[codes]) for codes in self.pairs)
         pairs = numbers[self.pairs[0][first]], numbers[self.pairs[1][second]]
         units = np.unique(self.units[kept], return_inverse=True)[1]
         return (first, second), Prompts.of(pairs, units, self.whole)
+
+
+def drawn_units(sizes: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw whole units of these sizes, (U,), with at most so much in all: bool, (U,)."""
+    order = rng.permutation(len(sizes))
+    return np.isin(np.arange(len(sizes)), order[np.cumsum(sizes[order]) <= most])
 
 
 def shortest(codes: PromptCodes, lengths: PromptCodes) -> PromptCodes:

@@ -11,7 +11,13 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, CommonGroups, Groups
-from beyond_perplexity.inference.prompts import PromptCodes, Prompts, answers_in_halves, answers_of
+from beyond_perplexity.inference.prompts import (
+    PromptCodes,
+    Prompts,
+    answers_in_halves,
+    answers_of,
+    drawn_units,
+)
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.accounts import Account
@@ -52,8 +58,7 @@ class HumanAnswers:
         """Draw whole prompts with at most so many answers of either: places in files, prompts."""
         n = 1 + max(int(own.max()) for own in self.codes)
         sizes = np.max([np.bincount(own, minlength=n) for own in self.codes], axis=0)
-        order = stream(seed, "answers/drawn").permutation(len(sizes))
-        kept = np.isin(np.arange(len(sizes)), order[np.cumsum(sizes[order]) <= most])
+        kept = drawn_units(sizes, most, stream(seed, "answers/drawn"))
         both = zip(self.chosen, self.codes, strict=True)
         first, second = (np.flatnonzero(own)[kept[codes]] for own, codes in both)
         held = self.codes[0][kept[self.codes[0]]], self.codes[1][kept[self.codes[1]]]

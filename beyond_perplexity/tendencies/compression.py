@@ -63,9 +63,7 @@ def joined_shares(texts: Iterable[Iterable[TokenBatch]]) -> tuple[list[float], i
 def _first_bytes(batches: Iterable[TokenBatch]) -> bytes:
     held = bytearray()
     for batch in batches:
-        words = batch.types.take(pa.array(batch.ids))
-        lists = pa.ListArray.from_arrays(pa.array(batch.offsets, pa.int32()), words)
-        held += "".join(f"{text}\n" for text in pc.binary_join(lists, " ").to_pylist()).encode()
+        held += "".join(f"{text}\n" for text in batch.texts().to_pylist()).encode()
         if len(held) >= MOST_JOINED:
             break
     return bytes(held[:MOST_JOINED])

@@ -206,9 +206,9 @@ def judge_rows(
 
 def told_of(title: str, *, own: bool = False) -> str:
     """Say what the numbers of a judge are; `own`: beside its own samples."""
-    control = f"{title}'s own samples are a control"
-    if own:
-        control = "a control: the judge's own samples"
+    control = (
+        "a control: the judge's own samples" if own else f"{title}'s own samples are a control"
+    )
     return f"bits per byte under {title}: neither larger nor smaller is better; {control}"
 
 

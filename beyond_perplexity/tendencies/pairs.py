@@ -291,10 +291,7 @@ def texts_as_read(
         start += len(texts)
         taken = texts.slice(0, len(chosen)).filter(pa.array(chosen))
         if len(taken):
-            batch = read(taken)
-            words = batch.types.take(pa.array(batch.ids))
-            offsets = pa.array(batch.offsets, pa.int32())
-            yield pc.binary_join(pa.ListArray.from_arrays(offsets, words), " ")
+            yield read(taken).texts()
         if start >= len(wanted):
             return
 

@@ -48,6 +48,13 @@ class TokenBatch:
         offsets = self.offsets[start : None if end is None else end + 1]
         return TokenBatch(self.types, self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
 
+    def texts(self) -> pa.Array:
+        """Return the documents, tokens joined by blanks: string, shape (D,)."""
+        words = self.types.take(pa.array(self.ids))
+        return pc.binary_join(
+            pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), words), " "
+        )
+
 
 def _drop_empty(types: pa.Array, ids: np.ndarray, offsets: np.ndarray) -> TokenBatch:
     """Remove the empty tokens that the split leaves at the ends of a text and in an empty one."""

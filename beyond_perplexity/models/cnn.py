@@ -1,7 +1,7 @@
 """The gated convolutional network (Dauphin, Fan, Auli & Grangier 2017) with a full softmax.
 
-A gated convolution maps the last K inputs to a ⊗ σ(b), both halves linear. A prediction depends
-on the last 1 + L (K − 1) tokens of a prefix of any length.
+A prediction depends on the last 1 + L (K − 1) tokens of a prefix of any length. Weights may be
+normalized (Salimans & Kingma 2016).
 
 B rows, T positions, V ids, E embedding size, D width, L layers, K kernel size.
 """
@@ -66,22 +66,15 @@ class CNNOptions(Limited):
 
 @dataclass(frozen=True)
 class CNNState(TensorState):
-    """The last inputs of each convolution for B prefixes: (B, K − 1, C), C its input width.
-
-    They are zero before the first token. `weights`: its matrix (K C, 2 C'), normalized once and not
-    at each step.
-    """
+    """The last inputs of each convolution for B prefixes, (B, K − 1, C), zero before the first
+    token, and `weights`, (K C, 2 C'), normalized once and not at each step."""
 
     weights: tuple[Tensor, ...]
 
 
 class GatedConvolution(nn.Module):
-    """A causal convolution with a gated linear unit: C inputs over K positions to C' outputs.
-
-    It may have weight normalization (Salimans & Kingma 2016). `gain` is of the standard deviation
-    of the initial weights; at 1 the output has about the variance of the input (Gehring et al.
-    2017, appendix A).
-    """
+    """A causal convolution to a ⊗ σ(b), C inputs over K positions to C' outputs; at `gain` 1 the
+    output has at first about the variance of the input (Gehring et al. 2017, appendix A)."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel_size: int, normalized: bool, gain: float

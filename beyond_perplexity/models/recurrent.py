@@ -55,12 +55,8 @@ class RecurrentOptions(Limited):
 
 
 class RecurrentModel(TiedNetwork):
-    """Embedding, a stack of recurrent layers, output layer; without limit to the context.
-
-    `kind` is torch's class of the layers, `cell` and `fused` its functions of a layer for one
-    position and for all, `memories` the tensors that a state consists of; the first is what a layer
-    gives out.
-    """
+    """Recurrent layers of torch's class `kind`, without limit to the context; `cell` and `fused`
+    step one and all positions; `memories` are a state's tensors, the layer's output first."""
 
     options_kind = RecurrentOptions
     options: RecurrentOptions

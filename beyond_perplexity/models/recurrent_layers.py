@@ -76,11 +76,8 @@ def in_one_piece(weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 class AWDLSTM(nn.Module):
-    """The AWD-LSTM encoder (Merity, Keskar & Socher 2018): LSTM layers, the last of some width.
-
-    Elements of the recurrent weights are dropped, the same at all positions, and activations
-    penalized.
-    """
+    """The AWD-LSTM encoder (Merity, Keskar & Socher 2018), recurrent weights dropped alike at all
+    positions and activations penalized; its last layer has `width`."""
 
     def __init__(self, options: AWDOptions, width: int) -> None:
         super().__init__()
@@ -118,11 +115,8 @@ def embed_words(embedding: nn.Embedding, tokens: Tensor, options: AWDOptions) ->
 
 
 class SigmoidLayer(nn.Module):
-    """x(t) = σ(U [w(t); x(t−1)]) with x(0) = 0, without biases: E inputs, H units (Elman 1990).
-
-    As word and sentence level RNNs have it: Mikolov et al. (2010). Recurrent neural network based
-    language model.
-    """
+    """x(t) = σ(U [w(t); x(t−1)]), x(0) = 0, without biases, E inputs, H units (Elman 1990; Mikolov
+    et al. 2010, Recurrent neural network based language model)."""
 
     def __init__(self, inputs: int, units: int) -> None:
         super().__init__()

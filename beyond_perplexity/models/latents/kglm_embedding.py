@@ -72,14 +72,11 @@ def triple_distances(entities: Tensor, relations: Tensor, triples: Tensor) -> Te
 def embed(
     triples: np.ndarray, n_entities: int, n_relations: int, options: TransEOptions, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Train TransE (Bordes et al. 2013) by the margin loss with filtered negatives.
+    """Train TransE (Bordes et al. 2013): entities, float32, (N, d), and relations, float32, (R, d).
 
-    Each true triple, of (M, 3) distinct ones, int64, is set against one whose subject or object is
-    replaced by another entity of the triples, so that no true triple comes out. Entities are kept
-    on the unit sphere; those without a triple, and relations without one, keep their random unit
-    vectors.
-
-    Returns `entities`: float32, (N, d); `relations`: float32, (R, d).
+    The margin loss sets each triple, of (M, 3) distinct ones, int64, against one with another
+    subject or object that is no true triple. Entities stay on the unit sphere; those without a
+    triple, and relations without one, keep their random unit vectors.
     """
     draw = stream(seed, "embed_graph/initialize")
     tables = [
@@ -116,10 +113,8 @@ class Negatives:
     def pairs(
         self, triples: np.ndarray, draw: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return true triples and a corruption of each, int64, (C', 3).
-
-        A triple for which `ATTEMPTS` draws give no false one is left out.
-        """
+        """Return true triples and a corruption of each, int64, (C', 3), without those for which
+        `ATTEMPTS` draws give no false one."""
         false = triples.copy()
         sides = 2 * draw.integers(0, 2, len(triples))
         open_ = np.arange(len(triples))
@@ -136,12 +131,8 @@ class Negatives:
 def step(
     entities: Tensor, relations: Tensor, true: Tensor, false: Tensor, options: TransEOptions
 ) -> None:
-    """Take one step of gradient descent on Σ max(0, margin + ‖true‖ − ‖false‖), in place.
-
-    Only the rows that occur are touched; those of entities are put back on the unit sphere.
-
-    `entities`: float32, (N, d); `relations`: float32, (R, d); `true`, `false`: int64, (C, 3).
-    """
+    """Take a step of gradient descent on Σ max(0, margin + ‖true‖ − ‖false‖), triples (C, 3), in
+    place, in the rows that occur; entities, float32, (N, d), go back to the unit sphere."""
     both = torch.cat([true, false])  # (2C, 3)
     ends, rows = both[:, [0, 2]].unique(return_inverse=True)  # (U,), (2C, 2)
     kinds, columns = both[:, 1].unique(return_inverse=True)  # (K,), (2C,)
@@ -191,11 +182,8 @@ def embed_corpus_graph(
     """Write the graph of a corpus, embedded by TransE, to a safetensors file, atomically.
 
     Tensors: those of `KnowledgeGraph`, and ``aliases`` with ``alias_ends``; metadata: ``options``
-    and ``record``. Names and aliases are cleaned like the text. The reflexive relation is not
-    trained: its translation would be none, and its logit always 0.
-
-    Raises InputError when a table is missing or has other columns, there is no entity, or a mention
-    is of no document.
+    and ``record``. The reflexive relation is not trained: its translation would be none, and its
+    logit 0. A missing or other table, no entity, or a mention of no document is an `InputError`.
     """
     triples = sorted({*_rows(corpus.knowledge_graph, KNOWLEDGE_GRAPH)})
     surfaces = _surfaces(corpus)

@@ -1,8 +1,5 @@
 """Proposals for KGLM: the same distribution of latents, over an encoder that reads the words.
 
-What the encoder has read when it gives the latent of token t: the words before it (``causal``, no
-peeking), the word itself too (``peeking``), or the whole document (``bidirectional``).
-
 B instances, R rows, T tokens, C tokens of recency, N entities, A temperatures, K hypotheses of a
 beam or particles, Q and X flat lists.
 """

@@ -31,21 +31,16 @@ class DistortionOptions(Limited):
     x_T = d · transposition: for x_S = 0.1 and x_T = 0.3 take the level 0.4 and the shares 0.25 and
     0.75.
 
-    Attributes
-    ----------
-    substitution : float
-        Share of the hit words that are replaced by a word drawn uniformly from the substitutes,
-        which may be the same word.
-    transposition : float
-        Share that swaps positions with another word of their sentence, drawn uniformly.
-    deletion : float
-        Share that are left out; for scores of whole sentences only, as the number of words changes.
-    insertion : float
-        Share that are followed by a new word, drawn as a substitute is; for scores of whole
+    substitution: Share of the hit words that are replaced by a word drawn uniformly from the
+        substitutes, which may be the same word.
+    transposition: Share that swaps positions with another word of their sentence, drawn uniformly.
+    deletion: Share that are left out; for scores of whole sentences only, as the number of words
+        changes.
+    insertion: Share that are followed by a new word, drawn as a substitute is; for scores of whole
         sentences only, as deletion.
-    substitutes : str
-        Where substitutes come from: vocabulary, the words of a closed vocabulary (as the paper's
-        text says), or text, the types of the text that is scored (as the authors' program does).
+    substitutes: Where substitutes come from: vocabulary, the words of a closed vocabulary (as the
+        paper's text says), or text, the types of the text that is scored (as the authors' program
+        does).
     """
 
     substitution: Share = 0.5

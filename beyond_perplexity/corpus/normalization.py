@@ -148,24 +148,16 @@ def segment(text: str, language: str) -> str:
 class Preprocessing(Section):
     """Which cleaning steps a corpus gets; the defaults are XLM's.
 
-    Attributes
-    ----------
-    replace_unicode_punctuation : bool
-        Replace full-width and typographic punctuation and full-width digits by ASCII.
-    normalize_punctuation : bool
-        Moses' normalization of quotes, dashes and spacing.
-    remove_non_printing : bool
-        Replace control, format and unassigned characters by blanks.
-    tokenizer : "moses", "icu" or "none"
-        moses; icu (extra ``icu``), which also divides Chinese, Japanese, Thai, Lao, Khmer and
-        Burmese into words; or none for text that is tokenized already: it is split at white space
-        only.
-    language : str
-        Language of the rules of punctuation and tokenizer.
-    lower_case : bool
-        Lower-case everything.
-    remove_accents : bool
-        Remove combining marks after decomposition.
+    replace_unicode_punctuation: Replace full-width and typographic punctuation and full-width
+        digits by ASCII.
+    normalize_punctuation: Moses' normalization of quotes, dashes and spacing.
+    remove_non_printing: Replace control, format and unassigned characters by blanks.
+    tokenizer: moses; icu (extra ``icu``), which also divides Chinese, Japanese, Thai, Lao, Khmer
+        and Burmese into words; or none for text that is tokenized already: it is split at white
+        space only.
+    language: Language of the rules of punctuation and tokenizer.
+    lower_case: Lower-case everything.
+    remove_accents: Remove combining marks after decomposition.
     """
 
     replace_unicode_punctuation: bool = True

@@ -35,11 +35,8 @@ _WEIGHT = ("log_p", "log_q")
 
 
 class ThoughtFile(TableFile):
-    """A file of thoughts in the place of one of log weights.
-
-    log p(x, z) is log p(y | x, z) + log p(z | x), log q(z | x) that of the thought. `cut_right`:
-    as if every thought that was cut gave the answer, so that the mean is p_cap + P(cut | x).
-    """
+    """A file of thoughts in place of log weights: log p(x, z) is log p(y | x, z) + log p(z | x);
+    `cut_right`: as if cut thoughts gave the answer, so that the mean is p_cap + P(cut | x)."""
 
     def __init__(self, given: str | Path | TableFile, *, cut_right: bool = False) -> None:
         self._cut_right = cut_right

@@ -1,8 +1,7 @@
 """Log weights instance by instance, from files cut in any way, without holding them all.
 
-A first pass reads what names the rows (instance, T) and counts them; then blocks of instances are
-gathered, of about `BLOCK_ROWS` rows, from the row groups that hold some of them. Instances come in
-the order of their id and samples in that of theirs, so no result depends on how files are cut.
+A first pass reads and counts what names the rows; then blocks of instances are gathered, of about
+`BLOCK_ROWS` rows, by instance id and sample, so no result depends on how files are cut.
 """
 
 from __future__ import annotations

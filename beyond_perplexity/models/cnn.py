@@ -23,32 +23,22 @@ from beyond_perplexity.options import Dropout, Layers, Limited, Width
 class CNNOptions(Limited):
     """Architecture of a `CNN`.
 
-    Attributes
-    ----------
-    layers : int
-        L, the number of blocks with a convolution over K positions; all but the first are residual.
-    embedding_size : int
-        E, the width of the input embedding (and of the output layer, when tied).
-    width : int
-        D, the width of each block's output.
-    kernel_size : int
-        K, the positions that a convolution sees, the present one included.
-    bottleneck : int or None
-        Width of the convolution over K positions inside a residual block, between two over a single
-        position; null: it is the only one, of width D.
-    weight_normalization : bool
-        Length and direction of each row of weights are parameters of their own.
-    dropout : float
-        Probability of dropping an element of the input of each convolution, and of the output, in
+    layers: L, the number of blocks with a convolution over K positions; all but the first are
+        residual.
+    embedding_size: E, the width of the input embedding (and of the output layer, when tied).
+    width: D, the width of each block's output.
+    kernel_size: K, the positions that a convolution sees, the present one included.
+    bottleneck: Width of the convolution over K positions inside a residual block, between two over
+        a single position; null: it is the only one, of width D.
+    weight_normalization: Length and direction of each row of weights are parameters of their own.
+    dropout: Probability of dropping an element of the input of each convolution, and of the output,
+        in training.
+    locked_dropout: Whether dropout takes the same channels at all positions of a document.
+    embedding_dropout: Probability of dropping a word's embedding wherever it is in a batch, in
         training.
-    locked_dropout : bool
-        Whether dropout takes the same channels at all positions of a document.
-    embedding_dropout : float
-        Probability of dropping a word's embedding wherever it is in a batch, in training.
-    layer_dropout : float
-        Probability that a batch skips a residual block, in training (LayerDrop).
-    tie_weights : bool
-        The output layer shares the embedding's matrix; when D is not E, a projection goes between.
+    layer_dropout: Probability that a batch skips a residual block, in training (LayerDrop).
+    tie_weights: The output layer shares the embedding's matrix; when D is not E, a projection goes
+        between.
     """
 
     layers: Layers = 4

@@ -30,18 +30,13 @@ from beyond_perplexity.vocabulary import BOS, EOS, UNK
 class ElmanOptions(Limited):
     """Architecture of a simple recurrent network.
 
-    Attributes
-    ----------
-    embedding_size : int
-        E, the width of the vectors of the words that are read. Where it is at least the number of
-        units, the network can do all that one can which reads one-hot words.
-    hidden_size : int
-        H, the number of units.
-    dropout : float
-        Probability of dropping an element of the embedding and of the units' output in training.
-    classes : int or None
-        Classes of words by frequency, of which the output layer tells first the class, then the
-        word (the toolkit: 50); null: a softmax over all words.
+    embedding_size: E, the width of the vectors of the words that are read. Where it is at least the
+        number of units, the network can do all that one can which reads one-hot words.
+    hidden_size: H, the number of units.
+    dropout: Probability of dropping an element of the embedding and of the units' output in
+        training.
+    classes: Classes of words by frequency, of which the output layer tells first the class, then
+        the word (the toolkit: 50); null: a softmax over all words.
     """
 
     embedding_size: Width = 200

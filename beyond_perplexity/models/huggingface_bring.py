@@ -56,14 +56,10 @@ EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_expe
 class HuggingFaceOptions:
     """Where a Hugging Face model comes from.
 
-    Attributes
-    ----------
-    path : str
-        A folder that `save_pretrained` wrote (config.json, safetensors weights, the tokenizer), or
-        the name of a model on the hub, which the training job fetches.
-    revision : str or None
-        Commit, branch or tag on the hub; null: the newest. The commit that was taken is written to
-        model.json. A folder has none.
+    path: A folder that `save_pretrained` wrote (config.json, safetensors weights, the tokenizer),
+        or the name of a model on the hub, which the training job fetches.
+    revision: Commit, branch or tag on the hub; null: the newest. The commit that was taken is
+        written to model.json. A folder has none.
     """
 
     path: str

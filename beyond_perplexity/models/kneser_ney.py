@@ -30,12 +30,8 @@ from beyond_perplexity.vocabulary import BOS, N_SPECIAL, UNK, ClosedVocabulary
 class KneserNeyOptions(Limited):
     """Options of a Kneser–Ney model.
 
-    Attributes
-    ----------
-    order : int
-        Tokens of the longest n-grams.
-    prune : list of int
-        n-grams that are seen so often at most are left out, by order: 0 for single tokens, then
+    order: Tokens of the longest n-grams.
+    prune: n-grams that are seen so often at most are left out, by order: 0 for single tokens, then
         never falling; the last holds for those above it.
     """
 

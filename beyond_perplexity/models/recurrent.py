@@ -22,26 +22,19 @@ from beyond_perplexity.options import Dropout, Layers, Limited, Width
 class RecurrentOptions(Limited):
     """Architecture of a recurrent model.
 
-    Attributes
-    ----------
-    layers : int
-        L, the number of recurrent layers.
-    embedding_size : int
-        E, the width of the input embedding (and of the output layer, when tied).
-    hidden_size : int
-        H, the width of each layer.
-    dropout : float
-        Probability of dropping an element of the embedding and of each layer's output in training.
-    locked_dropout : bool
-        Whether dropout takes the same elements at all positions of a document.
-    embedding_dropout : float
-        Probability of dropping a word's embedding wherever it is in a batch, in training.
-    tie_weights : bool
-        The output layer shares the embedding's matrix; when H is not E, a projection goes between.
-    initialization : "torch" or "xavier"
-        Weights before training. torch: uniform within 1/√H in the layers, normal with variance 1/E
-        in the embedding. xavier: uniform within √(6 / (inputs + outputs)) for each matrix, each
-        gate's by itself (Glorot & Bengio 2010), and no bias.
+    layers: L, the number of recurrent layers.
+    embedding_size: E, the width of the input embedding (and of the output layer, when tied).
+    hidden_size: H, the width of each layer.
+    dropout: Probability of dropping an element of the embedding and of each layer's output in
+        training.
+    locked_dropout: Whether dropout takes the same elements at all positions of a document.
+    embedding_dropout: Probability of dropping a word's embedding wherever it is in a batch, in
+        training.
+    tie_weights: The output layer shares the embedding's matrix; when H is not E, a projection goes
+        between.
+    initialization: Weights before training. torch: uniform within 1/√H in the layers, normal with
+        variance 1/E in the embedding. xavier: uniform within √(6 / (inputs + outputs)) for each
+        matrix, each gate's by itself (Glorot & Bengio 2010), and no bias.
     """
 
     layers: Layers = 1

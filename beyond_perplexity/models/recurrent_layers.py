@@ -36,25 +36,17 @@ class AWDOptions(Limited):
     The published KGLM has 3 layers, embedding_size 400, hidden_size 1150, dropout 0.4,
     weight_dropout 0.5, activation_penalty 2 and temporal_penalty 1.
 
-    Attributes
-    ----------
-    layers : int
-        The number of LSTM layers.
-    embedding_size : int
-        The width of the embedding of words and of what is said about the next word.
-    hidden_size : int
-        The width of all layers but the last, whose width follows from the output.
-    dropout : float
-        Probability of dropping an element of the embedding and of each layer's output in training,
-        the same elements at all positions.
-    embedding_dropout : float
-        Probability of dropping a word's embedding wherever it is in a batch, in training.
-    weight_dropout : float
-        Probability of dropping an element of the recurrent matrices, in training.
-    activation_penalty : float
-        Weight of the mean square of the last layer's output, after dropout, in nats a token.
-    temporal_penalty : float
-        Weight of the mean square of its changes between tokens, before dropout.
+    layers: The number of LSTM layers.
+    embedding_size: The width of the embedding of words and of what is said about the next word.
+    hidden_size: The width of all layers but the last, whose width follows from the output.
+    dropout: Probability of dropping an element of the embedding and of each layer's output in
+        training, the same elements at all positions.
+    embedding_dropout: Probability of dropping a word's embedding wherever it is in a batch, in
+        training.
+    weight_dropout: Probability of dropping an element of the recurrent matrices, in training.
+    activation_penalty: Weight of the mean square of the last layer's output, after dropout, in nats
+        a token.
+    temporal_penalty: Weight of the mean square of its changes between tokens, before dropout.
     """
 
     layers: Layers = 1

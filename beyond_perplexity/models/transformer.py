@@ -30,30 +30,19 @@ GROUP = 16  # rows: on a CPU each group of them has its own longest prefix
 class TransformerOptions(Limited):
     """Architecture of a `Transformer`.
 
-    Attributes
-    ----------
-    layers : int
-        L, the number of blocks.
-    width : int
-        D, the width of the embedding and of the residual stream.
-    heads : int
-        H, the number of attention heads; divides D.
-    feedforward_size : int
-        Width of the hidden layer of a block's feed-forward network.
-    context_length : int
-        The longest prefix that a prediction sees, ``<s>`` included.
-    positions : "sinusoidal" or "learned"
-        How a token knows its position. Sinusoidal ones need no training, so that positions that few
-        documents of a small corpus reach are not noise.
-    dropout : float
-        Probability of dropping an element of the embedding, of the attention weights and of each
-        sub-layer's output in training.
-    embedding_dropout : float
-        Probability of dropping a word's embedding wherever it is in a batch, in training.
-    layer_dropout : float
-        Probability that a batch skips a block, in training (LayerDrop).
-    tie_weights : bool
-        The output layer shares the embedding's matrix.
+    layers: L, the number of blocks.
+    width: D, the width of the embedding and of the residual stream.
+    heads: H, the number of attention heads; divides D.
+    feedforward_size: Width of the hidden layer of a block's feed-forward network.
+    context_length: The longest prefix that a prediction sees, ``<s>`` included.
+    positions: How a token knows its position. Sinusoidal ones need no training, so that positions
+        that few documents of a small corpus reach are not noise.
+    dropout: Probability of dropping an element of the embedding, of the attention weights and of
+        each sub-layer's output in training.
+    embedding_dropout: Probability of dropping a word's embedding wherever it is in a batch, in
+        training.
+    layer_dropout: Probability that a batch skips a block, in training (LayerDrop).
+    tie_weights: The output layer shares the embedding's matrix.
     """
 
     layers: Layers = 2

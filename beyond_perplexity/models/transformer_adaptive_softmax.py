@@ -185,15 +185,10 @@ class AdaptiveSoftmax(OutputLayer):
 class AdaptiveTransformerOptions(TransformerOptions):
     """Architecture of an `AdaptiveTransformer`: that of a `Transformer`, and the bands.
 
-    Attributes
-    ----------
-    cutoffs : tuple of float
-        Where the ids are cut into bands of falling frequency: rising ids, or shares of the
+    cutoffs: Where the ids are cut into bands of falling frequency: rising ids, or shares of the
         vocabulary where below 1. Cuts beyond the vocabulary are passed over.
-    reduction : int
-        How many times narrower the vectors of a band are than those of the band before it.
-    tie_projections : bool
-        The output layer shares the input's projections of all bands but the first.
+    reduction: How many times narrower the vectors of a band are than those of the band before it.
+    tie_projections: The output layer shares the input's projections of all bands but the first.
     """
 
     cutoffs: tuple[float, ...] = (0.1, 0.4)

@@ -1,11 +1,9 @@
 """Word Mover's Distance: the least mean distance over which words of one text become the other's.
 
-Texts of as many words are an assignment of words to words (Birkhoff); others a transport between
-distinct words, by the network simplex of POT. What both texts have stays where it is: no plan is
-shorter, as distances obey the triangle inequality.
-
-Sources: Kusner et al. (2015). From word embeddings to document distances. Flamary et al. (2021).
-POT: Python Optimal Transport.
+Texts of as many words are an assignment (Birkhoff), others a transport between distinct words, by
+the network simplex of POT (Flamary et al. 2021). What both texts have stays: no plan is shorter, as
+distances obey the triangle inequality. Kusner et al. (2015), From word embeddings to document
+distances.
 """
 
 from __future__ import annotations
@@ -47,11 +45,8 @@ def _counted(texts: TextIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids
 
 
 def surpluses(first: TextIds, second: TextIds) -> tuple[Surplus, Surplus]:
-    """Return what each of N texts has more of than the other of its pair.
-
-    Of n and m words a word has the mass c·m − d·n, where c of the n and d of the m are this word:
-    both sides of a pair have the same total, in integers, n·m at most. What is no word never stays.
-    """
+    """Return what each of N texts has more of than its pair's other: of n and m words c·m − d·n of
+    a word that c and d of them are, integers of one total; what is no word never stays."""
     least = int(min(first.ids.min(initial=0), second.ids.min(initial=0)))
     width = int(max(first.ids.max(initial=0), second.ids.max(initial=0))) - least + 1
     sides = [_counted(texts, least, width) for texts in (first, second)]

@@ -43,20 +43,14 @@ WORDS_AT_ONCE = 1 << 15
 class EntityOptions(Limited):
     """What EntityNLM and its proposal have in common.
 
-    Attributes
-    ----------
-    size : int
-        D, the width of embeddings, states and entities (300 in the paper).
-    layers : int
-        Layers of the LSTM.
-    dropout : float
-        Probability of dropping an element of embeddings and states in training.
-    maximum_entities : int
-        Largest number of entities of a document; it is part of the distribution (100 in the paper).
-    maximum_length : int
-        Largest number of words of a mention; it is part of the distribution (25 in the paper).
-    noise : float
-        Standard deviation of the noise on a new entity's vector, in training only.
+    size: D, the width of embeddings, states and entities (300 in the paper).
+    layers: Layers of the LSTM.
+    dropout: Probability of dropping an element of embeddings and states in training.
+    maximum_entities: Largest number of entities of a document; it is part of the distribution (100
+        in the paper).
+    maximum_length: Largest number of words of a mention; it is part of the distribution (25 in the
+        paper).
+    noise: Standard deviation of the noise on a new entity's vector, in training only.
     """
 
     size: Width = 64
@@ -71,17 +65,11 @@ class EntityOptions(Limited):
 class EntityNLMOptions(EntityOptions):
     """Architecture of EntityNLM.
 
-    Attributes
-    ----------
-    word_classes : int
-        Number of classes by frequency: a word is predicted in two steps, its class first; 1: a full
-        softmax.
-    tie_weights : bool
-        The output layer shares the embedding's matrix.
-    count_eos : bool
-        T counts the end of a document, and log p has it.
-    train_eos : bool
-        The training loss has the end too; where log p has it, it must.
+    word_classes: Number of classes by frequency: a word is predicted in two steps, its class first;
+        1: a full softmax.
+    tie_weights: The output layer shares the embedding's matrix.
+    count_eos: T counts the end of a document, and log p has it.
+    train_eos: The training loss has the end too; where log p has it, it must.
     """
 
     word_classes: Count = 100

@@ -38,10 +38,8 @@ from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
 class EntityTaggerOptions(EntityOptions):
     """Architecture of the proposal for EntityNLM; its two maxima are to be those of the model.
 
-    Attributes
-    ----------
-    context : "peeking", "causal" or "bidirectional"
-        What z of a word is predicted from: the words up to it, those before it, or the whole text.
+    context: What z of a word is predicted from: the words up to it, those before it, or the whole
+        text.
     """
 
     context: Literal["peeking", "causal", "bidirectional"] = "peeking"

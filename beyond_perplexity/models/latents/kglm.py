@@ -46,16 +46,10 @@ from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary, split_words
 class KGLMOptions(AWDOptions):
     """Architecture of KGLM.
 
-    Attributes
-    ----------
-    aliases : int
-        Aliases of an entity that can be copied from, at most.
-    alias_words : int
-        Words of an alias; longer ones are cut.
-    count_eos : bool
-        T counts the end of a document, and log p has it.
-    train_eos : bool
-        The training loss has the end too; where log p has it, it must.
+    aliases: Aliases of an entity that can be copied from, at most.
+    alias_words: Words of an alias; longer ones are cut.
+    count_eos: T counts the end of a document, and log p has it.
+    train_eos: The training loss has the end too; where log p has it, it must.
     """
 
     aliases: Count = 4

@@ -42,18 +42,11 @@ class TransEOptions(Limited):
 
     The published KGLM has dimension 256.
 
-    Attributes
-    ----------
-    dimension : int
-        d, the width of the embeddings of entities and relations.
-    margin : float
-        By how much a corrupted triple has to be farther from its translation than a true one.
-    learning_rate : float
-        Learning rate of plain gradient descent on the sum over a batch.
-    epochs : int
-        Passes over the triples.
-    batch_size : int
-        Triples of a step.
+    dimension: d, the width of the embeddings of entities and relations.
+    margin: By how much a corrupted triple has to be farther from its translation than a true one.
+    learning_rate: Learning rate of plain gradient descent on the sum over a batch.
+    epochs: Passes over the triples.
+    batch_size: Triples of a step.
     """
 
     dimension: Count = 32
@@ -151,18 +144,13 @@ def step(
 class GraphOptions(TransEOptions):
     """How the graph of a corpus is made and embedded.
 
-    Attributes
-    ----------
-    cutoff : int
-        An entity counts as recent for this many tokens after its last one.
-    reflexive : bool
-        Every entity gets an edge to itself, so that what is mentioned again soon is related to
-        itself; without it, it is new again.
-    name_aliases : bool
-        The name of an entity is its first alias, without a qualifier in parentheses at its end;
-        false for identifiers such as Q42.
-    surface_aliases : bool
-        What mentions in the training split read is an alias too, the most frequent first.
+    cutoff: An entity counts as recent for this many tokens after its last one.
+    reflexive: Every entity gets an edge to itself, so that what is mentioned again soon is related
+        to itself; without it, it is new again.
+    name_aliases: The name of an entity is its first alias, without a qualifier in parentheses at
+        its end; false for identifiers such as Q42.
+    surface_aliases: What mentions in the training split read is an alias too, the most frequent
+        first.
     """
 
     cutoff: Count = 30

@@ -35,11 +35,8 @@ from beyond_perplexity.vocabulary import BOS
 class TaggerOptions(AWDOptions):
     """Architecture of a proposal for KGLM.
 
-    Attributes
-    ----------
-    context : "causal", "peeking" or "bidirectional"
-        What a token's latent depends on: the words before it; these and the word itself; all words
-        of the document.
+    context: What a token's latent depends on: the words before it; these and the word itself; all
+        words of the document.
     """
 
     context: Literal["causal", "peeking", "bidirectional"] = "peeking"

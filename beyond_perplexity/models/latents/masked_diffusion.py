@@ -62,25 +62,16 @@ TABLE = 512  # positions of a table: rounding must not depend on how many are as
 class MaskedDiffusionOptions(Limited):
     """Architecture of masked diffusion.
 
-    Attributes
-    ----------
-    layers : int
-        Blocks of the network, which reads both ways.
-    width : int
-        D, the width of the embedding, which is the output layer's too.
-    heads : int
-        Attention heads; divides the width.
-    feedforward_size : int
-        Width of the hidden layer of a block's feed-forward network.
-    dropout : float
-        Probability of dropping an element of the embedding and of each sub-layer's output in
+    layers: Blocks of the network, which reads both ways.
+    width: D, the width of the embedding, which is the output layer's too.
+    heads: Attention heads; divides the width.
+    feedforward_size: Width of the hidden layer of a block's feed-forward network.
+    dropout: Probability of dropping an element of the embedding and of each sub-layer's output in
         training.
-    maximum_words : int
-        Longer documents are trained on in pieces and not evaluated, and how long a text is is
-        learned of the others: a sample of n words takes n passes over all of them.
-    count_eos : bool
-        T counts the end of a text, and log p has its number of words; without it p is of texts of
-        a given length.
+    maximum_words: Longer documents are trained on in pieces and not evaluated, and how long a text
+        is is learned of the others: a sample of n words takes n passes over all of them.
+    count_eos: T counts the end of a text, and log p has its number of words; without it p is of
+        texts of a given length.
     """
 
     layers: Layers = 2

@@ -47,13 +47,10 @@ NEVER = -1e9  # a logit whose exponential is 0; an infinite one would make entro
 class HuggingFaceMaskedOptions(bringing.HuggingFaceOptions, Limited):
     """Where a masked model comes from, and of which texts it is asked.
 
-    Attributes
-    ----------
-    maximum_words : int
-        Documents of more tokens are not evaluated: a sample of n tokens takes n passes over all.
-    count_eos : bool
-        T counts the end of a text, and log p has its number of tokens; without it p is of texts of
-        a given length.
+    maximum_words: Documents of more tokens are not evaluated: a sample of n tokens takes n passes
+        over all.
+    count_eos: T counts the end of a text, and log p has its number of tokens; without it p is of
+        texts of a given length.
     """
 
     maximum_words: Length = 60

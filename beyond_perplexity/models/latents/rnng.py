@@ -57,29 +57,20 @@ class RNNGOptions(rnng_instances.SentenceOptions):
 
     The paper's scale is size 650 with 2 layers, dropout 0.5 and a proposal of size 256.
 
-    Attributes
-    ----------
-    size : int
-        D, the width of the embedding (shared with the output layer) and of the stack LSTM.
-    layers : int
-        L, layers of the stack LSTM.
-    dropout : float
-        Probability of dropping an element of the embedding and of each layer's output in training.
-    eos : bool
-        The model predicts the end of a sentence; without it, the model is no distribution over
+    size: D, the width of the embedding (shared with the output layer) and of the stack LSTM.
+    layers: L, layers of the stack LSTM.
+    dropout: Probability of dropping an element of the embedding and of each layer's output in
+        training.
+    eos: The model predicts the end of a sentence; without it, the model is no distribution over
         sentences.
-    count_eos : bool
-        T counts the end of a sentence when the model predicts it, and log p has it. Training has it
-        all the same; ``eos: false`` leaves it out of that too.
-    training : "supervised" or "unsupervised"
-        Whether it is trained on the trees of the corpus, or by the evidence lower bound, together
-        with a span CRF that becomes a part of the model (URNNG).
-    samples : int
-        Trees that the unsupervised training draws for a sentence.
-    warmup_epochs : float
-        Epochs in which the weight of the divergence rises to 1 in unsupervised training.
-    proposal_size : int
-        Width of the span CRF of unsupervised training: embedding, each LSTM direction, scorer.
+    count_eos: T counts the end of a sentence when the model predicts it, and log p has it. Training
+        has it all the same; ``eos: false`` leaves it out of that too.
+    training: Whether it is trained on the trees of the corpus, or by the evidence lower bound,
+        together with a span CRF that becomes a part of the model (URNNG).
+    samples: Trees that the unsupervised training draws for a sentence.
+    warmup_epochs: Epochs in which the weight of the divergence rises to 1 in unsupervised training.
+    proposal_size: Width of the span CRF of unsupervised training: embedding, each LSTM direction,
+        scorer.
     """
 
     size: Width = 64

@@ -48,14 +48,10 @@ _PART = re.compile(r"\(\s*[^\s()]+\s+([^\s()]+)\s*\)|\(\s*([^\s()]+)|(\))|[^\s()
 class SentenceOptions(Limited):
     """Which sentences a model of trees reads, and how.
 
-    Attributes
-    ----------
-    minimum_words : int
-        Shorter sentences are left out everywhere; 2 is what the paper's program does.
-    maximum_words : int
-        Longer sentences are left out of training and validation, not of the test split.
-    unknown_classes : bool
-        Unknown words get ids by their shape (capitals, digits, endings) in place of one <unk>.
+    minimum_words: Shorter sentences are left out everywhere; 2 is what the paper's program does.
+    maximum_words: Longer sentences are left out of training and validation, not of the test split.
+    unknown_classes: Unknown words get ids by their shape (capitals, digits, endings) in place of
+        one <unk>.
     """
 
     minimum_words: Count = 1

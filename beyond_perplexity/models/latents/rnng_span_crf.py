@@ -43,18 +43,12 @@ class SpanCRFOptions(SentenceOptions):
 
     The paper's scale is embedding_size 650, hidden_size and scorer_size 256 and 512, dropout 0.5.
 
-    Attributes
-    ----------
-    embedding_size : int
-        E, the width of the word and of the position embedding.
-    hidden_size : int
-        H, the width of each direction of the LSTM.
-    scorer_size : int
-        S, the width of the hidden layer that scores a span.
-    positions : int
-        Positions that have an embedding of their own; later ones share the last.
-    dropout : float
-        Probability of dropping an element of the embedding and of the LSTM's output in training.
+    embedding_size: E, the width of the word and of the position embedding.
+    hidden_size: H, the width of each direction of the LSTM.
+    scorer_size: S, the width of the hidden layer that scores a span.
+    positions: Positions that have an embedding of their own; later ones share the last.
+    dropout: Probability of dropping an element of the embedding and of the LSTM's output in
+        training.
     """
 
     embedding_size: Width = 64

@@ -30,18 +30,11 @@ class TopDownOptions(SentenceOptions):
 
     The paper's scale is size 256 with 2 layers.
 
-    Attributes
-    ----------
-    size : int
-        D, the width of embeddings and LSTMs.
-    layers : int
-        L, layers of the LSTMs over the stack, the actions and the words.
-    dropout : float
-        Probability of dropping an element of an embedding and of an LSTM's output in training.
-    maximum_open : int
-        Phrases that may be open at once.
-    maximum_run : int
-        Phrases that may be opened one right after the other.
+    size: D, the width of embeddings and LSTMs.
+    layers: L, layers of the LSTMs over the stack, the actions and the words.
+    dropout: Probability of dropping an element of an embedding and of an LSTM's output in training.
+    maximum_open: Phrases that may be open at once.
+    maximum_run: Phrases that may be opened one right after the other.
     """
 
     size: Width = 64

@@ -41,13 +41,9 @@ from beyond_perplexity.vocabulary import BOS
 class TopDownRNNGOptions(rnng_top_down_actions.TopDownOptions):
     """Architecture of the labelled, top-down RNNG.
 
-    Attributes
-    ----------
-    count_eos : bool
-        T counts the end of a sentence, which the model predicts by closing the root, and log p has
-        it.
-    train_eos : bool
-        The training loss has the closing of the root too; where log p has it, it must.
+    count_eos: T counts the end of a sentence, which the model predicts by closing the root, and log
+        p has it.
+    train_eos: The training loss has the closing of the root too; where log p has it, it must.
     """
 
     count_eos: bool = True

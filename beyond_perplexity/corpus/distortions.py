@@ -1,10 +1,8 @@
 """Sentences made worse: words substituted, transposed, deleted and inserted at a level.
 
-B sentences, T words of the longest, K candidates. Every sentence and draw has a random stream of
-its own, and every position of a sentence three numbers of it: whether something happens there,
-what, and with which word. They are the same at every level, so that a position that is hit at a
-level is hit in the same way at all higher ones, and levels, models and runs are compared on the
-same noise.
+B sentences, T words of the longest, K candidates. Every sentence and draw has a random stream, and
+every position three numbers of it: whether something happens there, what, and with which word. They
+are the same at every level, so that levels, models and runs are compared on the same noise.
 """
 
 from __future__ import annotations
@@ -204,10 +202,10 @@ def distort_by_parts(
 ) -> DistortionSteps:
     """Distort sentences as `distort` does, but only what belongs to some of `EVENT_PARTS` at first.
 
-    A position belongs to the part of its event: a substitution by the rank of the word that stands
-    there undistorted, its number among the candidates (most frequent first); a transposition by the
-    distance of both words. Documents, `owners` (B,) of sentences, have orders at random. Only
-    distortions that keep lengths have parts.
+    A position belongs to the part of its event: a substitution by the rank of the undistorted word
+    among the candidates (most frequent first); a transposition by the distance of both words.
+    Documents, `owners` (B,) of sentences, have orders at random. Only distortions that keep lengths
+    have parts.
     """
     if not options.keeps_length:
         raise InputError(

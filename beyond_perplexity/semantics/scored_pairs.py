@@ -45,12 +45,11 @@ class ScoredPair(NamedTuple):
 
 
 def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[ScoredPair]:
-    """Stream the pairs of a table with a header row, texts first; a line at fault is an
-    `InputError`.
+    """Stream the pairs of a table with a header row; a line at fault is an `InputError`.
 
-    Fields are separated by tabs where the header row has one, and then without quotes; else by
-    commas, texts with commas in double quotes, within a line. `gold`: the column of scores; None:
-    there is none.
+    The first two columns are the texts, `gold` (None: none) is that of scores. Fields are separated
+    by tabs where the header row has one, and then without quotes; else by commas, texts with commas
+    in double quotes, within a line.
     """
     path = Path(path)
     account = Account(path, "lines")

@@ -52,9 +52,10 @@ class ThoughtOptions(Limited):
 class AskingOptions(ThoughtOptions):
     """How a job asks a model, besides how thoughts are drawn.
 
-    samples: Thoughts of each prompt. end_of_thought: What ends a thought. between: What stands
-    between that and the answer; see `models.chat`. shown: How a prompt shows its answer, with
-    ``{prompt}`` and ``{answer}``.
+    samples: Thoughts of each prompt.
+    end_of_thought: What ends a thought.
+    between: What stands between that and the answer; see `models.chat`.
+    shown: How a prompt shows its answer, with ``{prompt}`` and ``{answer}``.
     """
 
     samples: Count = 64

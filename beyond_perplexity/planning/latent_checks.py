@@ -19,9 +19,8 @@ LEAST_REPLICATES = 10  # of few samples; a density needs 8
 
 
 class Requirement(NamedTuple):
-    """A need of a family: its name, the `formats` that have it, the section, key and value of
-    corpora whose annotation is made by a program or links (reports: `made`, else `held`),
-    advice."""
+    """A need of a family: its name, the `formats` that have it, section, key and value of corpora
+    where a program or links made it (reports: `made`, else `held`), and advice."""
 
     what: str
     formats: tuple[str, ...]

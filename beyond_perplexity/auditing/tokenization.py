@@ -38,12 +38,8 @@ def check_special_tokens(subject: Subject) -> Evidence:
 
 
 def check_round_trip(subject: Subject) -> Evidence:
-    """Turn texts into ids and back, and compare; white space is compared as blanks between words.
-
-    A word that a closed vocabulary lacks is ``<unk>`` by definition, and compared as such; all
-    other words must come back. Where the model reads texts as they are, those that differ in white
-    space alone must also have different ids. The deviation is the number of texts that change.
-    """
+    """Count texts that change, but for white space and unknown words of a closed vocabulary, as ids
+    and back; read as they are, texts that differ in white space must have other ids."""
     texts = [*subject.texts, *HARD_TEXTS]
     encoded = subject.vocabulary.encode(texts)
     decoded = subject.vocabulary.decode(encoded)

@@ -165,10 +165,8 @@ class ProposalTrainingOptions(TrainingOptions):
 def scheduled_rate(
     options: TrainingOptions, step: int, last_step: int, halvings: int = 0, epoch: int = 0
 ) -> float:
-    """Return the learning rate of a step (counted from 0) of `last_step` steps.
-
-    From peak / W to the peak in W warm-up steps, then as the option `schedule` has it.
-    """
+    """Return the learning rate of a step from 0: from peak / W to the peak in W warm-up steps, then
+    as `schedule` has it."""
     if step < options.warmup_steps:
         return options.learning_rate * (step + 1) / options.warmup_steps
     if options.schedule == "inverse":

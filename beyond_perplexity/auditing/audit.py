@@ -30,8 +30,8 @@ _BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, Assertio
 
 
 def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[checks.Finding]:
-    """Make checks in the order of their table, one in which the model fails failing too, those of a
-    16-bit model again in float32: a fault of logic shows there, where rounding is no excuse."""
+    """Make checks in the order of their table, an error of the model being a failed one, and failed
+    ones of 16 bits also in float32: a fault of logic shows there, where rounding is no excuse."""
     wanted = checks.wanted_checks(names, checks.CHECKS)
     found = [_make(name, row, subject) for name, row in wanted.items()]
     if narrow_parts(subject.model):

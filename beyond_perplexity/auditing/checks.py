@@ -192,8 +192,8 @@ CUT_AT = 1000  # characters of a document: enough for a window or two
 
 
 def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
-    """Draw documents from a stream by a reservoir, in its order, each cut at the last blank within
-    `CUT_AT`, all with a character that is no white space alike."""
+    """Draw documents by a reservoir, each with a character that is no white space as likely as any
+    other, in the order of the stream, cut at the last blank within `CUT_AT`."""
     kept: dict[int, tuple[int, str]] = {}
     generator = stream(seed, "audit/sample")
     for number, text in enumerate(text for text in texts if text.strip()):

@@ -110,7 +110,7 @@ def _compare_filled(
 
 def check_repetition(subject: Subject) -> Evidence:
     """Score the same rows again, at once and after others, then longer ones; with the random
-    numbers put back, what agrees is drawn (dropout), what does not a state."""
+    numbers put back, what agrees is drawn (dropout), what does not is remembered (a state)."""
     found = _repeat(subject, subject.pieces, subject.others)
     if found.worst <= _SAME and len(subject.late_pieces):
         late = _repeat(subject, subject.late_pieces, subject.late_others)

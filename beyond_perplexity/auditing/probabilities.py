@@ -145,8 +145,8 @@ def check_logits(subject: Subject) -> Evidence:
 
 
 def check_possible(subject: Subject) -> Evidence:
-    """Look for one text with a probability above 0, in the sample and in what the model writes: one
-    of counts may find a whole sample impossible, and yet be a distribution."""
+    """Look for one text with a probability above 0, in the sample and in what the model writes: a
+    model of counts may find all of a sample impossible, and yet be a distribution."""
     scores = [score.log_prob for score in score_encoded(subject.model, subject.encoded)]
     found = sum(score != -math.inf for score in scores)
     if found:
@@ -183,8 +183,8 @@ _NOTICED = 1e-3  # nats a prediction, above which an explanation is looked for
 
 
 def check_likelihood(subject: Subject) -> Evidence:
-    """Compare ln P that the scoring program gives beginnings of texts, within the context, and an
-    empty one, with the sum over logits, in nats a prediction; name the mistake that explains it."""
+    """Compare ln P that the scoring program gives beginnings of texts within the context, and an
+    empty one, with the sum over logits, nats a prediction; name the mistake that explains it."""
     texts = _beginnings(subject)
     encoded = subject.vocabulary.encode(texts)
     rows = {row.doc_id: row for row in subject.rows(texts)}

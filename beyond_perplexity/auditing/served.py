@@ -245,8 +245,8 @@ def audit_server(
     names: Sequence[str] | None = None,
     precision: str = "float32",
 ) -> list[Finding]:
-    """Make the checks of `SERVED_CHECKS`, of some names or all, in their order, with tolerances by
-    the server's `precision`; one that scores generated tokens alone fails with just this."""
+    """Make the checks of `SERVED_CHECKS`, of some names or all, with tolerances by the server's
+    `precision`; of a server that scores generated tokens alone only this is said."""
     wanted = wanted_checks(names, SERVED_CHECKS)
     try:
         with ServedModel(options, strict=False) as served:

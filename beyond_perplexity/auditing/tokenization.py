@@ -38,8 +38,12 @@ def check_special_tokens(subject: Subject) -> Evidence:
 
 
 def check_round_trip(subject: Subject) -> Evidence:
-    """Count texts that change, but for white space and unknown words of a closed vocabulary, as ids
-    and back; read as they are, texts that differ in white space must have other ids."""
+    """Turn texts into ids and back, and count those that change, but for white space.
+
+    A word that a closed vocabulary lacks is ``<unk>`` by definition, and compared as such. Where
+    the model reads texts as they are, those that differ in white space alone must also have
+    different ids.
+    """
     texts = [*subject.texts, *HARD_TEXTS]
     encoded = subject.vocabulary.encode(texts)
     decoded = subject.vocabulary.decode(encoded)

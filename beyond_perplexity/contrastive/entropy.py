@@ -106,8 +106,8 @@ class ContrastSums(NamedTuple):
 
 
 def read_sums(paths: Sequence[str]) -> ContrastSums:
-    """Add up the shards of a model, schema ``contrast_scores``, cut in any way, units in order,
-    each one's draws in order: numbers are added in it."""
+    """Add up the shards of a model, schema ``contrast_scores``, however they are cut: numbers are
+    added in the order of units, and of each unit in that of its draws."""
     names, tables, signatures = CONTRAST_SCORES.names, [], {}
     for path in paths:
         with check_schema(path, CONTRAST_SCORES) as file:

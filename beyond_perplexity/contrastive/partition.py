@@ -140,8 +140,8 @@ def draw_log_partitions(
     seed: int,
     purpose: str,
 ) -> np.ndarray:
-    """Return logarithms of unbiased estimates of Z_n of N rising lengths, nats, (K, N), a run's of
-    the same sequences, by a stream each, whatever the others on a CPU."""
+    """Return logarithms of unbiased estimates of Z_n of N rising lengths, nats, (K, N), those of a
+    run by the same sequences and a stream of its own; on a CPU no run depends on the others."""
     longest = int(lengths[-1])
     proposal.check_length(longest)
     runs = max(1, SEQUENCES_AT_ONCE // options.particles)
@@ -191,8 +191,8 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
 
 @torch.no_grad()
 def endless_log_probs(model: LanguageModel, encoded: Iterable[np.ndarray]) -> Iterator[float]:
-    """Yield Σ log p(word | words before it, no end) of sentences of a closed vocabulary, nats, in
-    any order, from one word to the context, p of words and ``<unk>`` adding up to 1."""
+    """Yield Σ log p(word | words before it, no end) of sentences within the context, nats, in any
+    order; p of the words of the closed vocabulary and of ``<unk>`` add up to 1."""
     stream = iter(encoded)
     while pool := sorted(islice(stream, POOL), key=len):
         while pool:

@@ -104,8 +104,8 @@ class OpenDocument:
     def add_marks(
         self, line: int, text: str, parse: Callable[[str], list[Mark]], words: int = 1
     ) -> None:
-        """Open and close mentions at the last `words` tokens, one or none: then one begins with the
-        next and ends with the one before, and one without a token is counted and left out."""
+        """Open and close mentions at the last `words` tokens, one or none: at none they begin with
+        the next token and end with the one before; one without a token is counted and left out."""
         end = len(self.tokens)
         try:
             marks = parse(text)
@@ -252,7 +252,7 @@ def _has_two_numbers(columns: Sequence[str]) -> bool:
 
 
 def _is_conllu(columns: Sequence[str]) -> bool:
-    """Whether a row has ten columns, the number of the word first, and is not of CoNLL-2012, by two
-    numbers after the first, as only words that are numbers have."""
+    """Whether a row has ten columns, the number of the word first, and not two numbers after the
+    first, as CoNLL-2012 has, and words that are numbers, which most are not."""
     number = columns[0].isdecimal() or is_part_of_words(columns[0])
     return len(columns) == CONLLU_COLUMNS and number and not _has_two_numbers(columns)

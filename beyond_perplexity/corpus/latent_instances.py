@@ -213,8 +213,8 @@ S = TypeVar("S", bound=tuple[int, int, Any])
 
 
 def without_overlaps(spans: Iterable[S]) -> Iterator[S]:
-    """Choose mentions, words [start, end) and what is mentioned, that do not overlap: the one that
-    begins first, of those the longest, of equal spans the first one given."""
+    """Choose mentions, words [start, end) and what is mentioned, that do not overlap: of those that
+    do the one that begins first stays, of these the longest, of equal spans the first given."""
     free = 0
     for span in sorted(spans, key=lambda span: (span[0], -span[1])):
         if span[0] >= free:

@@ -86,8 +86,8 @@ def take_units(
     grouped: bool = False,
     whole: bool = False,
 ) -> list[CutDocument]:
-    """Take the documents that begin in a range of sentences, numbered through in random order up to
-    the first document that would bring it above the limit; see `read_documents`."""
+    """Take the documents that begin in a range of sentences, numbered through in random order, up
+    to the first document that would bring them above the limit; see `read_documents`."""
     # a document has a sentence at least
     order = order_documents(path, split, seed)[: first + count]
     sizes = _count_sentences(path, split, order, whole)

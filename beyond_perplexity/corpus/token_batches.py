@@ -168,8 +168,8 @@ class BatchSource(ABC):
 
 
 class Pieces(BatchSource):
-    """Batches of documents cut every `maximum_length` predictions, of which n tokens have n + 1; a
-    later piece starts with the token before it in place of ``<s>``."""
+    """Batches of pieces of documents, of at most `maximum_length` predictions (n tokens have n +
+    1); a later piece starts with the token before it in place of ``<s>``."""
 
     def __init__(self, store: TokenStore, maximum_length: int, batch_tokens: int) -> None:
         self._store = store

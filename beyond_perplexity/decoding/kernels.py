@@ -210,8 +210,8 @@ def draw_to_mass(
 
 
 def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw tokens of each row without replacement, which lose their weight, by numbers, float64,
-    (B, k): int64, and log p under the model, float64, −inf where nothing was left."""
+    """Draw tokens, int64, (B, k), of each row without replacement, by numbers, float64, (B, k),
+    with log p under the model, −inf where nothing was left; what is drawn loses its weight."""
     rows = torch.arange(len(uniforms), device=uniforms.device)  # (B,)
     tokens, log_probs = [], []
     for uniform in uniforms.unbind(1):

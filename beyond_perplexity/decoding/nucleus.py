@@ -15,8 +15,11 @@ LOOKS = True  # whether the candidates sufficed
 
 
 def _draw_whole(weight: Tensor, limit: Tensor, uniform: Tensor) -> kernels.Drawn:
-    """Draw with the weight as score, sorted without ids: the rank drawn has a weight, and among the
-    tokens of that weight, by id, it is as far after the first as the rank is."""
+    """Draw with the weight as score, by sorting the weights without their ids.
+
+    The rank that is drawn has a weight; of the tokens of that weight, which go by id, it is the one
+    that stands as many positions after the first of them as the rank does.
+    """
     rising = kernels.sort_rows(weight)  # (R, V)
     falling = rising.flip(1)  # (R, V)
     cumulative = falling.double().cumsum(-1)  # (R, V)

@@ -80,8 +80,8 @@ def _draw(  # type: ignore[no-untyped-def]
 def draw_ranked(
     weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Draw as `kernels.draw_to_mass` a token of each row, int64, by weight and score, float32, (B,
-    V), limit and number, float64, (B,), and return the weights of the sets, float64, (B,)."""
+    """Draw a token of each row, int64, as `kernels.draw_to_mass`, by weight and score, float32, (B,
+    V), limit and number, float64, (B,), with the weights of the sets, float64, (B,)."""
     ends = [score.amin(1), score.amax(1)]  # (B,) each
     bits = [end.view(torch.int32).long() for end in ends]
     low, high = (torch.where(found < 0, found ^ 0x7FFFFFFF, found) for found in bits)  # (B,)

@@ -242,8 +242,8 @@ def draw_by_decoding(
     prepare: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     band: bool = False,
 ) -> tuple[Figure, list[Axes], list[Line2D]]:
-    """Draw a panel per decoding with a line per model and the test set, of which the first has a
-    `band`; limits of the panels are set after all are drawn."""
+    """Draw a panel per decoding with a line per model and the test sets, the first with a `band`;
+    the limits of the panels are set after all are drawn."""
     sources = labels.sort_sources(curves["source"])
     looks = Looks(labels, sources)
     first = next(filter(is_reference, sources), None)

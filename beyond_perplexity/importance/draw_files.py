@@ -29,8 +29,8 @@ LABEL_COLUMNS = {"model": pa.string(), "proposal": pa.string(), "temperature": p
 
 @dataclass(frozen=True)
 class WeightLabels(Limited):
-    """What samples are of: p, q, temperature (None: beams, or not said), what T counts
-    (`t_definition`) and how many word types of the training text read ``<unk>``."""
+    """What the samples of a file are: their p, q and temperature (None: of beams, or not said),
+    what T counts (`t_definition`), and how many word types of the training text read ``<unk>``."""
 
     model: str | None = None
     proposal: str | None = None
@@ -259,8 +259,8 @@ class LogQFiles:
             self._groups += index_rows(file, {"instance_id": pa.int64()}, lambda _: None)
 
     def gather(self, temperature: float, samples: Columns) -> Columns:
-        """Read the temperature columns of all samples of some instances drawn at one, sorted by
-        instance and sample; one that is missing, another latent or no log q is an `InputError`."""
+        """Read the temperature columns of all samples of some instances that were drawn at one,
+        sorted; a sample that is missing, is another latent or has no log q is an `InputError`."""
 
         def check(file: TableFile, batch: RowBatch) -> None:
             for name in self._names:

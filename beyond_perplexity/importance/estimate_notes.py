@@ -32,8 +32,8 @@ def share_below(ess: np.ndarray, n_tokens: np.ndarray, least: float) -> float:
 def summarize_diagnostics(
     diagnostics: Sequence[Diagnostics], n_samples: np.ndarray, n_tokens: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Summarize the diagnostics of N sets of weights (columns of ``estimates``; none without):
-    ``k_hat_above`` goes by the threshold of each set's K, None where these differ."""
+    """Summarize the diagnostics of N sets of weights, if any: columns of ``estimates``, of which
+    ``k_hat_above`` goes by the threshold of each set's K, shown unless these differ."""
     if not diagnostics:
         return {}
     ess, largest, unique, k_hat = (np.array([one[k] for one in diagnostics]) for k in range(4))

@@ -26,8 +26,8 @@ _VALUES_AT_ONCE = 2**22
 
 
 def n_orders(wanted: int, n_samples: int) -> int:
-    """Return how many random orders of K samples are drawn: as many as hold `VALUES_HELD` log
-    weights at most, but `LEAST_ORDERS`, as means over them spread the less, the larger K is."""
+    """Return how many random orders of K samples are drawn: no more than hold `VALUES_HELD` log
+    weights, yet `LEAST_ORDERS`, as means over them spread the less, the larger K is."""
     return min(wanted, max(LEAST_ORDERS, VALUES_HELD // n_samples))
 
 

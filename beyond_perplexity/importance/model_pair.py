@@ -135,8 +135,8 @@ class LatentRows(NamedTuple):
 
 
 class Distinct(NamedTuple):
-    """The distinct rows of z in whole quanta, int64, (N, W), the last maybe repeated, `owner`,
-    (N,), where their instances are in the batch, and `inverse`, (R,), which one each row is."""
+    """The distinct rows of z in whole quanta, int64, (N, W); `owner`, (N,), says where their
+    instances are in the batch, `inverse`, (R,), which of them each row is."""
 
     latents: Tensor
     owner: Tensor
@@ -241,8 +241,8 @@ def score_temperatures(
 
 @torch.inference_mode()
 def search(pair: Pair, instances: Iterable[Instance], options: BeamOptions) -> Iterator[Columns]:
-    """Yield columns of ``beams``, log p(x, z): smaller beams are the best of the largest one's
-    search, so that a bound never rises with the size."""
+    """Yield columns of schema ``beams``, log p(x, z) by the search of the largest beam, whose best
+    make the smaller ones, so that a bound never rises with the size."""
     for instance in instances:
         batch = pair.batch(instance)
         rows = pair.proposal.beam(batch, max(options.sizes))[0]  # (size, W)
@@ -281,8 +281,8 @@ def load_pair(
 
 
 def clock_of(device: torch.device) -> tuple[str, Callable[[], float]]:
-    """Return what a second is of, and a clock: of a core, without waiting, two busy threads
-    counting twice; or of the GPU, from the first of its work to the last."""
+    """Return what a second is of, and a clock: a core, on which waiting does not count and two busy
+    threads count twice, or the GPU, from the first of its work to the last."""
 
     def gpu_seconds() -> float:
         torch.cuda.synchronize()  # until it has done what it was given

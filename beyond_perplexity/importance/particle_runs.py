@@ -207,8 +207,11 @@ def _rows(filters: Tensor, positions: Tensor) -> Tensor:
 
 
 class Estimate(NamedTuple):
-    """log p̂(x) of filters, nats, float64, (F,), and (Σ w)² / Σ w² of weights times promises after
-    each word, before resampling, (F, T); of the last word after the end, NaN after that."""
+    """Of each filter log p̂(x), nats, float64, (F,), and how many particles counted, (F, T).
+
+    `effective` is (Σ w)² / Σ w² after each word, of weights times promises, before any resampling
+    there; of the last word, after which there is none, after the end. NaN after that.
+    """
 
     log_prob: Tensor
     effective: Tensor

@@ -232,7 +232,7 @@ BELOW_ONE = (
 
 def curves_table(reduction: Reduction) -> pa.Table:
     """Make the table of schema ``importance_curves``: mean perplexity and band over random subsets,
-    without replacement, and over pairings; no band of instances with all samples."""
+    at the corpus level with random pairings; instances have no band with all samples."""
     rows: list[Fields] = []
     for common, estimator, values in _by_level(reduction, "curves"):  # (R, S)
         low, high = band(values, reduction.inputs.options.confidence)

@@ -90,7 +90,7 @@ class SMCOptions(Limited):
 @dataclass(frozen=True)
 class BidirectionalOptions(Limited):
     """Options of `simulated_documents.estimate_simulated`: at each τ of `grid` plain samples of all
-    `sizes`, the fewer the first of the more, and, word by word, particles."""
+    `sizes`, fewer being the first of more, and particles where a model goes word by word."""
 
     maximum_words: Length
     grid: tuple[Positive, ...] = ()

@@ -37,8 +37,8 @@ class State(ABC):
     """A step is faster where prefixes of like length stand together."""
 
     def restart(self, mask: Tensor) -> State:
-        """Put the rows of a mask, bool, (B,), back to the empty prefix, without a GPU being waited
-        for; unlike in `reset` this state may be overwritten."""
+        """Return the state with the rows of a mask, bool, (B,), put back to the empty prefix; as
+        `reset`, but this state may be overwritten, and a GPU need not be waited for."""
         rows = mask.nonzero()[:, 0]  # (R,)
         return self.reset(rows) if len(rows) else self
 

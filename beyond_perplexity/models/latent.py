@@ -159,7 +159,7 @@ class LatentModel(LatentModule):
 
     def penalized(self, unknown_types: int) -> Self | None:
         """Return the model, sharing all parameters, whose log p(x, z) is less by `unknown_penalty`,
-        or None as that does."""
+        or None where that is None."""
         return None
 
     def as_simulated(self, unknown_types: int) -> Self:

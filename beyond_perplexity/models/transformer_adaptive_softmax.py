@@ -43,7 +43,7 @@ class Bands:
     def cut(
         cls, vocabulary_size: int, cutoffs: Sequence[float], width: int, reduction: int
     ) -> Bands:
-        """Cut V ids at the first ids of the tails (below 1: shares of V), past cuts that leave a
+        """Cut V ids at the first ids of the tails (below 1: shares of V), without cuts that leave a
         band empty; special tokens are in the head, band i has vectors of D / reduction^i."""
         ends = {int(cut * vocabulary_size if cut < 1 else cut) for cut in cutoffs}
         inner = sorted(end for end in ends if N_SPECIAL <= end < vocabulary_size)

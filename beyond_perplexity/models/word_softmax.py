@@ -275,8 +275,8 @@ def summed_word_log_probs(
 def score_words(
     contexts: Tensor, weight: Tensor, bias: Tensor, words: Words, counts: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return Σ count · log p, float64, with gradient, and log p, float64, (M,), without, of the
-    next word at M nodes; `counts`, (M,), are rows that say one, log p 0 where none does."""
+    """Return Σ count · log p, float64, with gradient, and log p of the next word at M nodes, (M,),
+    without; `counts`, (M,), says how many rows have one there, and log p is 0 where none has."""
     chosen = counts.nonzero()[:, 0]  # (N',)
     index = round_up(chosen)  # (N,)
     part = Words(words.targets[index], words.may_end[index])

@@ -111,8 +111,8 @@ def join_sentences(
 
 
 def count_ngrams(tokens: np.ndarray, order: int) -> Trie:
-    """Count the n-grams of sentences behind each other, int, (P,), each begun by ``<s>``, over
-    which none reaches."""
+    """Count the n-grams of sentences behind each other, int, (P,): each begins with ``<s>``, which
+    stands nowhere else, and no n-gram reaches over it."""
     tokens = tokens.astype(np.int64)
     unigrams = np.bincount(tokens)
     levels = [CountLevel(np.arange(len(unigrams)), unigrams)]
@@ -150,8 +150,8 @@ def merge_counts(first: Trie, second: Trie) -> Trie:
 
 
 def count_parts(parts: Iterable[np.ndarray], order: int) -> Trie | None:
-    """Count a text that comes in parts, None if in none, merging tries of like size, so that an
-    n-gram is moved only as often as the logarithm of their number."""
+    """Count a text that comes in parts (None: there is none); tries of like size are merged, so
+    that an n-gram is moved only as often as the logarithm of the number of parts."""
     held: list[Trie] = []
     for tokens in parts:
         held.append(count_ngrams(tokens, order))

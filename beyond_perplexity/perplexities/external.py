@@ -72,8 +72,8 @@ def read_special(model: Any, vocabulary: Any) -> tuple[LanguageModel, Vocabulary
 
 
 class SpecialReading:
-    """Watches texts on their way, and scores those that say special tokens again, with options of
-    `documents.score_rows`; not with `as_tokens`, where the model is of `read_special`."""
+    """Watches texts on their way, and scores those that say special tokens again, by options of
+    `documents.score_rows`; nothing again with `as_tokens`, where `read_special` made the model."""
 
     def __init__(
         self,

@@ -232,8 +232,8 @@ def compare_tokens(
     reference: Iterable[str] | None = None,
     accounts: Sequence[Account | None] = (),
 ) -> tuple[pa.Table, list[pa.Table]]:
-    """Compare files of ``token_scores`` of the same documents in order: the parts of differences,
-    by words' frequency in `reference` (None: the text), and each file's documents."""
+    """Compare files of ``token_scores``, of the same documents in order: the parts of differences,
+    by how frequent words are in `reference` (None: the text), and each file's documents."""
     texts = reference or (document.item.text for document in read_tokens(paths[0]))
     parts = Parts(names, word_ranks(texts))
     rows: list[list[_Row]] = [[] for _ in paths]

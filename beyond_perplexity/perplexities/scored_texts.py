@@ -22,8 +22,8 @@ READ = 8_192  # documents that are read at once
 def texts_of_split(
     path: str, split: str, *, grouped: bool = False, raw: str | None = None
 ) -> Iterator[ScoredText]:
-    """Stream a split's documents, those of a title `grouped` where the split keeps them whole;
-    `raw` is the file, of the same extraction, of texts before cleaning."""
+    """Stream a split's documents, `grouped` by title where the split keeps them whole; `raw`, a
+    file of the same extraction, has the texts before cleaning, which are then given."""
     columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
     batches = read_batches(path, DOCUMENTS, columns, READ)
     for batch in _add_raw(batches, path, raw) if raw else batches:

@@ -145,7 +145,7 @@ def gather_measures(
     files: RelatedFiles, options: RelationOptions, families: Mapping[str, str] | None = None
 ) -> RelatedMeasures:
     """Read the measures of all papers, of models or of their text under a decoding, and resample
-    documents where they are sums over them; `families` may have siblings."""
+    documents where they are sums over them; `families` are of models that may have siblings."""
     perplexity, others = readers.perplexity_sums(files.perplexities)
     held = [
         *([perplexity] if perplexity else []),

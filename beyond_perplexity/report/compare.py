@@ -93,8 +93,8 @@ BASELINES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare_sample_sets`: tables, `raw` of the raw texts where a closed vocabulary
-    measures, what the tests permute, what embedded and scored documents."""
+    """The result of `compare_sample_sets`: tables, `raw` those of raw texts where a closed
+    vocabulary measures, what the tests permute, and what documents are embedded and scored by."""
 
     reference: SampleSet
     samples: SampleSet

@@ -19,8 +19,8 @@ _NUMBERS = ("value", "low", "high", "found", "of")
 
 
 class Answer(NamedTuple):
-    """A number that was found: what it is about and is, with its unit, its 95% limits (NaN: none),
-    or how many of how many; what was found, in a few words; whether the first page says it."""
+    """A number that was found: of what, its quantity and unit, its value and 95% limits (NaN: none)
+    or how many of how many, what was found, in a few words; whether the first page says it."""
 
     about: str
     quantity: str

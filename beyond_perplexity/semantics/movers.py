@@ -45,8 +45,11 @@ def _counted(texts: TextIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids
 
 
 def surpluses(first: TextIds, second: TextIds) -> tuple[Surplus, Surplus]:
-    """Return what each of N texts has more of than its pair's other: of n and m words c·m − d·n of
-    a word that c and d of them are, integers of one total; what is no word never stays."""
+    """Return what each of N texts has more of than the other of its pair.
+
+    Of n and m words a word has the mass c·m − d·n, where c of the n and d of the m are this word:
+    both sides of a pair have the same total, in integers, n·m at most. What is no word never stays.
+    """
     least = int(min(first.ids.min(initial=0), second.ids.min(initial=0)))
     width = int(max(first.ids.max(initial=0), second.ids.max(initial=0))) - least + 1
     sides = [_counted(texts, least, width) for texts in (first, second)]

@@ -166,8 +166,8 @@ class Prompt(NamedTuple):
 def continue_prompts(
     model: LanguageModel, prompts: Sequence[Prompt], sampled: bool, seed: int
 ) -> list[np.ndarray | None]:
-    """Let a model write the tokens wanted, never ``</s>``, drawn where `sampled`, else the argmax;
-    of a long prompt the end is read; None where they exceed the context."""
+    """Let a model write as many tokens as wanted, never ``</s>``, drawn where `sampled`, else
+    argmax; of a long prompt the end is read; None where the context has no room for them."""
     room = model.context_length
     found: list[np.ndarray | None] = [None] * len(prompts)
     possible = [k for k, prompt in enumerate(prompts) if room is None or prompt.wanted <= room]

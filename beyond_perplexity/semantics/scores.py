@@ -70,8 +70,8 @@ _Sentences = Sequence[Mapping[str, Any]]
 def _settle(
     evaluator: Evaluator, found: dict[str, Floats], texts: pd.DataFrame, sentences: _Sentences
 ) -> None:
-    """Decide what pairs without a value score: undefined where no word of the target is known, else
-    what nothing does; left out, it would not count against the model."""
+    """Decide what pairs without a value score: undefined where the target has no known word, else
+    what nothing does, as a prediction left out would not count against the model."""
     for measure, values in found.items():
         open_pairs = np.flatnonzero(np.isnan(values))
         nothing = MEASURES[measure].nothing

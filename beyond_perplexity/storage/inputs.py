@@ -169,8 +169,8 @@ def _unpack(path: Path, file: IO[bytes]) -> Any:
 
 
 def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.BufferedReader:
-    """Open a file, unpacked by its first bytes (gzip, bz2, xz, zstandard); a pipe is read once,
-    refused with `again`, and what breaks off raises `DamagedError` at its end."""
+    """Open a file for reading, unpacked by its first bytes (gzip, bz2, xz, zstandard); a pipe can
+    be read once, with `again` not at all; a broken archive ends with `DamagedError`."""
     check_input(path, again=again)
     try:
         with ExitStack() as stack:
@@ -237,7 +237,7 @@ class JSONTextError(ValueError):
 
 def parse_json(text: str | bytes) -> Any:
     """Read a JSON text, bytes as UTF-8, floats also NaN or infinite, which Python itself writes;
-    what is none, too deep or has too many digits raises `JSONTextError`."""
+    one at fault, too deeply nested or with too many digits raises `JSONTextError`."""
     try:
         return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except RecursionError as error:

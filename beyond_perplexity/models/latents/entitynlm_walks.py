@@ -152,8 +152,8 @@ class EntityState(NamedTuple):
     def list_codes(
         self, at: Steps, nothing: Tensor, starts: Tensor, begin: Tensor | float, temperature: float
     ) -> Continuations:
-        """List what may follow hypotheses, with log q: of no mention `nothing`, (K, 1), of mentions
-        of a new entity and of each so far `begin` + `starts`, (K, S), and that of their lengths."""
+        """List what may follow hypotheses, with log q: `nothing`, (K, 1), of no mention; `begin` +
+        `starts`, (K, S), plus that of a length, of mentions of a new entity and of each so far."""
         heads, known = self.heads, self.memory.known[:, None]  # (K, 1)
         positions = torch.arange(starts.shape[1], device=known.device)  # (S,)
         entity = torch.where(positions == 0, known, positions - 1)  # (K, S)

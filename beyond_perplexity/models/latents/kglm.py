@@ -304,8 +304,8 @@ class KGLM(LinkedWords, LatentModel):
 
     @torch.no_grad()
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
-        """Describe ``mentions`` with start, end, entity, kind, relation and parent: of the edges
-        that the latent sums over the most probable, null for a new entity."""
+        """Describe ``mentions`` with start, end, entity and kind, and the relation and parent of
+        the most probable edge that the latent sums over, null for a new entity."""
         batch = InstanceBatch.of([instance]).to(self.device)
         streams = self.read(batch)
         codes = latent.to(self.device)[None]  # (1, W)

@@ -223,7 +223,7 @@ class MaskedDiffusion(MaskedModel):
         self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary
     ) -> Iterator[DrawnText]:
         """Draw (x, z) ~ p by showing words in a random order, beside texts padded to the same
-        width, which follows from their own length; one that is too long is cut when written."""
+        width, which follows from their own length; one too long is written whole, then cut."""
         first = next(lots)[:, 0].cpu().numpy()  # (R,)
         lengths = torch.from_numpy(self.lengths.draw(first)).to(self.device)  # (R,)
         numbers = [next(lots) for _ in range(int(lengths.max()))]  # each (R, 2)

@@ -137,8 +137,8 @@ class SentenceEvaluator(Evaluator):
 def settle(
     measure: str, values: Floats, known: Sequence[NDArray[np.bool_]], nothing: float | None = None
 ) -> Floats:
-    """Give predictions without a known word what the measure gives nothing, and targets without one
-    NaN; `known`, bool (N,) each, is whether prediction and target have one."""
+    """Give predictions without a known word the measure's `nothing`, and those whose target has
+    none NaN; `known`, two of bool (N,), says whether prediction and target have one."""
     nothing = MEASURES[measure].nothing if nothing is None else nothing
     found = np.where(known[0], values, np.nan if nothing is None else nothing)
     return np.where(known[1], found, np.nan)

@@ -124,8 +124,8 @@ _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
 
 class InferSentEncoder(networks.WordReader):
-    """Texts as vectors by InferSent over word vectors, between `symbols` that the table has;
-    without a word that has a vector a text has none, where the official program reads ``</s>``."""
+    """Turns texts, between `symbols`, into vectors by InferSent; words without a vector are left
+    out, and a text of them alone has none, where the official program reads it as ``</s>``."""
 
     def __init__(
         self, network: InferSentNetwork, table: VectorTable, symbols: tuple[str, ...] = ()
@@ -171,8 +171,8 @@ class InferSentEncoder(networks.WordReader):
 
 
 class InferSentEvaluator(SentenceEvaluator):
-    """The cosine of two texts' vectors, and the trained classifier's score where it is of likeness:
-    an empty list of `classes` gives scores, None has none."""
+    """The cosine of two texts' vectors, and the classifier's score where it is of likeness: where
+    its `classes` are empty it gives scores, and where they are None none of likeness."""
 
     encoder: InferSentEncoder
 

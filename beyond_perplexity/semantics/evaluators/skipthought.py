@@ -143,8 +143,8 @@ class TrainedSkipThought(networks.WordReader):
 
 
 class OfficialSkipThought(networks.WordReader):
-    """Texts as vectors by official uni-skip, bi-skip or both, each scaled to length 1, side by
-    side; unknown words are ``UNK``, and a text without a known word has no vector."""
+    """Turns texts into vectors by official weights of uni-skip, bi-skip or both, each scaled to
+    length 1, side by side; unknown words are ``UNK``, and a text of nothing else has no vector."""
 
     def __init__(
         self, parts: Sequence[tuple[networks.RecurrentReader, ArrayTable]], device: torch.device

@@ -85,8 +85,7 @@ class MaskScores:
         return float(log_f[-1])
 
     def most_confident_first(self) -> tuple[np.ndarray, list[int]]:
-        """Show the hidden word of least entropy next, ties in order: ln p, float64, (n,), and the
-        order.
+        """Show the word of least entropy next, of equals the first: ln p, float64, (n,), and order.
 
         Where a word is shown depends on the words before it in this order alone, so that Σ ln p is
         that of a text under just this sampler (2603.01367). It is no mean over orders.

@@ -140,10 +140,8 @@ def _effects(
     *,
     named: bool = False,
 ) -> Table:
-    """Lay out a row for each test of a sample set, and a column for each number of documents.
-
-    `texts` are title, note and heading; `named`: whether sample sets are named.
-    """
+    """Lay out a row for each test of a sample set, `named` or not, and a column for each number of
+    documents, under `texts`: title, note, heading."""
     title, note, heading = texts
     rows = [
         {"shift in": held["unit"].iloc[0], "model": source}
@@ -205,10 +203,8 @@ TEST_SET_ROWS = (
 def reference_table(
     measures: pd.DataFrame, resamples: pd.DataFrame | None, labels: Labels
 ) -> Table:
-    """Make Table 4: the test set's parameters with their standard deviations over resamples.
-
-    Those of words are of as many tokens as the samples have, so that the longest samples are taken.
-    """
+    """Make Table 4, the test set's parameters with standard deviations over resamples; those of
+    words are of as many tokens as the longest samples have."""
     tokens = measures[(measures["tendency"] == "vocabulary") & (measures["measure"] == "tokens")]
     sizes = dict(zip(tokens["source"], tokens["value"], strict=True))
     order = measures["source"].map(lambda name: -sizes.get(name, 0.0))

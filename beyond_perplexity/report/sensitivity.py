@@ -81,6 +81,7 @@ TEST_NAMES = {
     "ks": "KS",
     "tvd": "total variation",
     "max_difference": "largest difference",
+    "slope_difference": "difference of slopes",
     "mmd": "maximum mean discrepancy",
     "mean_difference": "mean difference",
 }
@@ -120,8 +121,8 @@ _OF_DOCUMENTS = (
 _OF_GROUPS = (
     "The human sample is of whole groups, the other of as many independent documents. The total "
     "variation is tested by the held-out distance, the rest by swaps of groups; too few groups "
-    "allow none. Ranks and types by length have no sound test of groups against documents, and the "
-    "power of the largest difference cannot be told from few groups."
+    "allow none. Ranks, types by length and Taylor's law have no sound test of groups against "
+    "documents, and the power of the largest difference cannot be told from few groups."
 )
 _OF_PROMPTS = (
     "Both samples are of prompts with their answers, of which labels are permuted within each "

@@ -1,26 +1,22 @@
 """The minimum detectable effect of each tendency by number of documents, and the power it reaches.
 
 Definition: two samples of n documents each are drawn, one from a population made of documents of
-the reference, the other from that population with a shift of one tendency (the shifts are defined
-in `shifts`). The shift is detected when the test of the tendency gives a p-value below the level.
-The effect is the shift that is detected with the wanted power in *one random half* of the
-reference's documents, or groups; what is printed beside it, `power_reached`, is the power of the
-same test with that shift on pairs drawn from *the other half*. With few documents a tendency may
-have no effect; where a half has fewer than `HALF_UNITS` effective units there is no number, and
-`reason` says so.
+the reference, the other from that population with a shift of one tendency (see `shifts`), which is
+detected when the test of the tendency gives a p-value below the level. The effect is the shift that
+is detected with the wanted power in *one random half* of the reference's documents, or groups;
+`power_reached` is the power of the same test with that shift on pairs drawn from *the other half*.
+Few documents may have no effect; where a half has fewer than `HALF_UNITS` effective units, `reason`
+says so.
 
 A permutation test of a distance with many permutations rejects when the distance lies beyond the
-upper quantile of the level of its permutation distribution. Given the pooled documents,
-permutations are the random splits of them, so that pairs of samples of one population, half of
-which is shifted, have that distribution on average over pooled samples; it is taken from them, at a
-shift near the one that is found. Tests compare all this with tests of drawn pairs, and
-`benchmarks.powers` the power that is printed with that of pairs that are not the reference's.
+upper quantile of the level of its permutation distribution. Pairs of samples of one population,
+half of which is shifted, have that distribution on average; it is taken from them, at a shift near
+the one that is found. `benchmarks.powers` holds the power that is printed against that of pairs
+that are not the reference's.
 
-For studentized differences of means the normal distribution gives the power in closed form.
-
-Where the reference has groups, the human sample is of whole groups and the tests are those for
-groups against independent documents: see `document_shifts`. Levels are of single p-values, before
-any adjustment for many tests.
+For studentized differences of means the normal distribution gives the power in closed form. Where
+the reference has groups, the human sample is of whole groups and the tests are those for groups
+against independent documents: see `document_shifts`. Levels are of single p-values.
 """
 
 from __future__ import annotations
@@ -44,7 +40,7 @@ from beyond_perplexity.inference.permuted_units import effective_groups, whole_g
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR, Tendency
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_shifts import Inner
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
@@ -160,10 +156,7 @@ class _Search:
         return float(np.mean(drawn - self.threshold(measure) >= _TIE))
 
     def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
-        """Find the effect from a guess that is wrong by about a factor; NaN for none.
-
-        Documents are pooled at a shift within `_LINEAR`, in other searches where the guess is not.
-        """
+        """Find the effect from a guess that is wrong by about a factor; NaN for none."""
         if not self._shift.is_score:
             pooled = min(guess, self._shift.largest) if factor <= _LINEAR else 0
             self._null = self._draw(NULL_PAIRS * self._pairs, pooled, null=True)
@@ -209,6 +202,16 @@ class Population:
     values: Mapping[str, np.ndarray]
     grouped: bool  # whether whole groups are drawn
 
+    @classmethod
+    def of_documents(
+        cls, values: Mapping[str, np.ndarray], groups: np.ndarray | None, counts: csc_matrix | None
+    ) -> Population:
+        """Take documents (D,) with groups or None; without counts only numbers are shifted."""
+        own = np.arange(len(values[LENGTH])) if groups is None else groups
+        codes = np.unique(own, return_inverse=True)[1]
+        held = csc_matrix((0, len(own))) if counts is None else counts
+        return cls(held, codes, values, groups is not None)
+
     def part(self, chosen: np.ndarray) -> Self:
         """Take some documents, bool, (D,)."""
         codes = np.unique(self.codes[chosen], return_inverse=True)[1]
@@ -216,7 +219,12 @@ class Population:
         return replace(self, counts=self.counts[:, chosen], codes=codes, values=values)
 
     def shifts(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
-        """List the shifts that have sound tests, for whole groups or for documents."""
+        """List the shifts that have sound tests; of documents without words those of numbers."""
+        if self.counts.shape[0]:
+            yield from self._shifts_of_words(options, seed)
+        yield from self._sized_shifts(seed)
+
+    def _shifts_of_words(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
         population = document_shifts.GroupedDocuments(self.codes, self.values[LENGTH])
         if not self.grouped:
             yield document_shifts.RankShift(self.counts, options.zipf_ranks)
@@ -226,7 +234,6 @@ class Population:
                     yield TypeTokenShift(tendency, histograms[name])
         yield document_shifts.HeldOutShift(self.counts, population, seed)
         yield from self.number_shifts(seed)
-        yield from self._sized_shifts(seed)
 
     def number_shifts(self, seed: int, alike: float = 0.0) -> Iterator[Shift]:
         """List those of lengths and shares of smoothed documents; see `smoothed`."""
@@ -248,15 +255,18 @@ class Population:
         swapped = document_shifts.NumberSwapShift
         return swapped(inner, population, numbers) if self.grouped else inner
 
-    def _sized_shifts(self, seed: int) -> Iterator[Shift]:
-        """List the shifts of the numbers and curves that are kept, of documents long enough."""
+    def sized(self) -> Iterator[tuple[str, Tendency, np.ndarray, np.ndarray]]:
+        """Yield the numbers and curves of documents long enough: in units, and which have them."""
         known = {**SIZED, TAYLOR: SLOPE}
         for name in sorted(self.values.keys() & known.keys()):
             tendency, row, _ = known[name]
             held = self.values[name]
             kept = (held if held.ndim == 1 else held[:, 0]) != ABSENT
-            if kept.sum() < HALF_UNITS:
-                continue
+            if kept.sum() >= HALF_UNITS:
+                yield tendency, row, held, kept
+
+    def _sized_shifts(self, seed: int) -> Iterator[Shift]:
+        for tendency, row, held, kept in self.sized():
             values = held[kept] * row.unit
             if held.ndim == 2:
                 population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
@@ -331,8 +341,7 @@ def minimum_detectable_effects(
     Null where there is none; `relative` to the half's own value, of unigrams the share of the
     documents whose words are swapped. The populations are halves of the texts, documents of the
     reference or a random subset of them. With groups (D,) the human side is of whole groups, and
-    measures without a sound test (ranks, types by length) are left out. The largest difference has
-    none: its power hangs on one word, and is .09 less on new text than on the reference's.
+    measures without a sound test (ranks, types by length) are left out.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)
@@ -342,9 +351,7 @@ def minimum_detectable_effects(
     values = joined_draws(map(value_counter(classes, sizes), batches))
     if (slopes := reference.slope_counter()) is not None:
         values[TAYLOR] = np.concatenate([slopes(batch) for batch in batches])[:, None]
-    own = np.arange(counts.shape[1]) if groups is None else groups
-    codes = np.unique(own, return_inverse=True)[1]
-    text = Population(counts.tocsr()[order].tocsc(), codes, values, groups is not None)
+    text = Population.of_documents(values, groups, counts.tocsr()[order].tocsc())
     return effects_of(text, options, how, seed, source)
 
 

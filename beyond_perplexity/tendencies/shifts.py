@@ -101,8 +101,8 @@ def smoothed_numbers(
     """Make varied copies of numbers and their groups, of documents (D,): (D',) each.
 
     Numbers are moved by a normal kernel of half of Silverman's width, and drawn to their mean so
-    that the variance stays. The group of copy r of a document is `codes` + P r, with P groups. Of
-    the kernel's variance documents of a group have the share `alike` in common.
+    that the variance stays; NaN stays NaN. The group of copy r of a document is `codes` + P r, with
+    P groups. Of the kernel's variance documents of a group have the share `alike` in common.
     """
     copies, n_groups = max(1, round(_COPIES / len(codes))), int(codes.max()) + 1
     groups = (codes + n_groups * np.arange(copies)[:, None]).ravel()
@@ -110,8 +110,8 @@ def smoothed_numbers(
     if alike:
         common = rng.normal(size=n_groups * copies)[groups]
         noise = math.sqrt(alike) * common + math.sqrt(1 - alike) * noise
-    mean, width = numbers.mean(), 0.53 * len(codes) ** -0.2
-    moved = np.tile(numbers - mean, copies) + width * numbers.std() * noise
+    mean, width = np.nanmean(numbers), 0.53 * np.sum(~np.isnan(numbers)) ** -0.2
+    moved = np.tile(numbers - mean, copies) + width * np.nanstd(numbers) * noise
     return mean + moved / math.sqrt(1 + width**2), groups
 
 
@@ -243,17 +243,17 @@ class NumberShift(_HistogramShift):
 
     def __init__(self, tendency: str, numbers: np.ndarray, share: float) -> None:
         self.tendency, self._sorted, self.share = tendency, np.sort(numbers), share
-        self._mean, self._spread = float(numbers.mean()), float(numbers.std())
+        self._mean, self.spread = float(numbers.mean()), float(numbers.std())
         self._edges = np.unique(np.quantile(numbers, np.arange(1, _LEVELS) / _LEVELS))
 
     def probabilities(self, x: float) -> np.ndarray:
         """Return the shares of documents between quantiles of the unshifted ones: (C,)."""
-        below = np.searchsorted(self._sorted, self._edges - x * self._spread, side="right")
+        below = np.searchsorted(self._sorted, self._edges - x * self.spread, side="right")
         return np.diff(below, prepend=0, append=len(self._sorted)) / len(self._sorted)
 
     def moments(self, x: float) -> tuple[float, float]:
         """Return mean and variance of the numbers."""
-        return self._mean + x * self._spread, self._spread**2
+        return self._mean + x * self.spread, self.spread**2
 
 
 class TypeTokenShift(Shift):

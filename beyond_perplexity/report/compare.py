@@ -172,10 +172,9 @@ def judge_comparison(
             held = answered.human
             chosen, codes = held.drawn(most, seed)
             human = judged_pair(judge, held.files, chosen, view.batch, names, judged[0].size), codes
-        given = judged, groups, options.measurement(), seed
         with pair_of_values([own.values for own in judged], groups) as pair:
             effects.extend(_numbers_effects(pair, options))
-        return judge_rows(*given, told_of(judge.title), human)
+        return judge_rows(judged, groups, options.measurement(), seed, told_of(judge.title), human)
 
     return judge.title, rows
 

@@ -31,7 +31,6 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_shifts, sensitivity, type_token
 from beyond_perplexity.tendencies.definitions import LENGTH, SIGNED, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
-from beyond_perplexity.tendencies.document_shifts import Inner
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair
@@ -149,9 +148,7 @@ class PromptAnswers(sensitivity.Population):
                 inner = TypeTokenShift(tendency, histograms[name])
                 yield PairShift(inner, units, self.whole, measure)
 
-    def _of_numbers(
-        self, inner: Inner | document_shifts.CurveShift, codes: np.ndarray, *values: np.ndarray
-    ) -> Shift:
+    def _of_numbers(self, inner: Shift, codes: np.ndarray, *values: np.ndarray) -> Shift:
         shape = -1, 2, len(self.units)
         codes, *held = (
             np.moveaxis(x.reshape(*shape, *x.shape[1:]), 1, 0).reshape(x.shape)

@@ -33,7 +33,8 @@ from benchmarks.attributions import AttributionCases
 from benchmarks.coverages import CoverageCases, ZipfCases
 from benchmarks.levels import ANY, LevelCases
 from benchmarks.populations import Articles
-from benchmarks.powers import PowerCases, PromptPowerCases
+from benchmarks.powers import PowerCases
+from benchmarks.prompt_powers import PromptPowerCases
 from benchmarks.prompts import PromptCases
 from benchmarks.words import WordCases
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -155,7 +156,7 @@ def rates(
     if not happened:
         raise ValueError(f"{case.name}: nothing was measured in {repeats} repeats")
     any_limits = getattr(case, "any_limits", case.limits)
-    limits = {name: any_limits if name == ANY else case.limits for name in happened}
+    limits = {name: any_limits if name.startswith(ANY) else case.limits for name in happened}
     return [
         Rate(part, case.name, name, float(np.mean(x)), case.nominal, limits[name], len(x))
         for name, x in happened.items()

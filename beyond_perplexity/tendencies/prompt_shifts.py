@@ -118,7 +118,7 @@ class PromptAnswers(sensitivity.Population):
 
     def _sized_shifts(self, seed: int) -> Iterator[Shift]:
         n = len(self.units)
-        for tendency, row, units, kept in self.sized():
+        for _, (tendency, row, _), units, kept in self.sized():
             held = np.where(units == ABSENT, np.nan, units * row.unit)
             if held.ndim == 1:
                 how = stream(seed, "sensitivity/numbers"), self._alike(held)

@@ -40,10 +40,10 @@ from beyond_perplexity.inference.permuted_units import effective_groups, whole_g
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR, Tendency
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_shifts import Inner
-from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
+from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, Sized
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import (
@@ -205,7 +205,7 @@ class Population:
     @classmethod
     def of_documents(
         cls, values: Mapping[str, np.ndarray], groups: np.ndarray | None, counts: csc_matrix | None
-    ) -> Population:
+    ) -> Self:
         """Take documents (D,) with groups or None; without counts only numbers are shifted."""
         own = np.arange(len(values[LENGTH])) if groups is None else groups
         codes = np.unique(own, return_inverse=True)[1]
@@ -255,22 +255,25 @@ class Population:
         swapped = document_shifts.NumberSwapShift
         return swapped(inner, population, numbers) if self.grouped else inner
 
-    def sized(self) -> Iterator[tuple[str, Tendency, np.ndarray, np.ndarray]]:
+    def sized(self) -> Iterator[tuple[str, Sized, np.ndarray, np.ndarray]]:
         """Yield the numbers and curves of documents long enough: in units, and which have them."""
-        known = {**SIZED, TAYLOR: SLOPE}
+        slopes = [name for name in self.values if name.startswith(TAYLOR)]
+        known = {**SIZED, **dict.fromkeys(slopes, SLOPE)}
         for name in sorted(self.values.keys() & known.keys()):
-            tendency, row, _ = known[name]
             held = self.values[name]
             kept = (held if held.ndim == 1 else held[:, 0]) != ABSENT
             if kept.sum() >= HALF_UNITS:
-                yield tendency, row, held, kept
+                yield name, known[name], held, kept
 
     def _sized_shifts(self, seed: int) -> Iterator[Shift]:
-        for tendency, row, held, kept in self.sized():
+        for name, (tendency, row, _), held, kept in self.sized():
             values = held[kept] * row.unit
             if held.ndim == 2:
                 population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
-                yield document_shifts.CurveShift(tendency, row.distance, values, population)
+                shift = document_shifts.CurveShift(tendency, row.distance, values, population)
+                if row.kind == "slope":
+                    shift.only_n = int(name.removeprefix(TAYLOR))
+                yield shift
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
             numbers, codes = smoothed_numbers(values, codes, stream(seed, "sensitivity/numbers"))
@@ -298,13 +301,10 @@ def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
 def detected_shifts(
     shift: Shift, other: Shift | None, how: SensitivityOptions, seed: int
 ) -> Iterator[tuple[str, int, float, float]]:
-    """Yield measure, documents, the effect of one half and the power it reaches in the other.
-
-    NaN for none, and all of them where there is no other half.
-    """
+    """Yield measure, documents, the effect of one half and its power in the other; NaN for none."""
     found: dict[str, float] = {}
     before = how.documents[0]
-    for n in how.documents:
+    for n in [shift.only_n] if shift.only_n else how.documents:
         search = _Search(shift, n, how, seed)
         for measure in shift.measures:
             x = power = math.nan
@@ -335,13 +335,13 @@ def minimum_detectable_effects(
     classes: ClassOptions,
     read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
     groups: np.ndarray | None = None,
+    kind: type[Population] = Population,
 ) -> pa.Table:
     """Find the minimum detectable effect of every tendency: schema ``sensitivity``.
 
-    Null where there is none; `relative` to the half's own value, of unigrams the share of the
-    documents whose words are swapped. The populations are halves of the texts, documents of the
-    reference or a random subset of them. With groups (D,) the human side is of whole groups, and
-    measures without a sound test (ranks, types by length) are left out.
+    `relative` is to the half's own value, of unigrams the share of the documents whose words are
+    swapped. The populations are halves of the texts, documents of the reference or some of them.
+    With groups (D,) the human side is of whole groups; what has no sound test is left out.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)
@@ -349,9 +349,10 @@ def minimum_detectable_effects(
     sizes = {sized.name: sized for sized in reference.sizes(classes.later).values()}
     batches = list(map(read, held))
     values = joined_draws(map(value_counter(classes, sizes), batches))
-    if (slopes := reference.slope_counter()) is not None:
-        values[TAYLOR] = np.concatenate([slopes(batch) for batch in batches])[:, None]
-    text = Population.of_documents(values, groups, counts.tocsr()[order].tocsc())
+    for n in () if groups is not None else how.documents:  # the words of a slope are those of n
+        if (slopes := reference.slope_counter(n)) is not None:
+            values[f"{TAYLOR}{n}"] = np.concatenate([slopes(batch) for batch in batches])[:, None]
+    text = kind.of_documents(values, groups, counts.tocsr()[order].tocsc())
     return effects_of(text, options, how, seed, source)
 
 
@@ -367,8 +368,8 @@ def effects_of(
     halved = [] if lacking else halves(text.codes, text.values[LENGTH], seed)
     parts = [text.part(chosen) for chosen in halved] or [text]
     first, *second = (list(part.shifts(options, seed)) for part in parts)
-    others = {(one.tendency, one.measures): one for one in chain(*second)}
-    both = ((one, others.get((one.tendency, one.measures))) for one in first)
+    others = {(one.tendency, one.measures, one.only_n): one for one in chain(*second)}
+    both = ((one, others.get((one.tendency, one.measures, one.only_n))) for one in first)
     return shift_table(both, how, seed, source, grouped=text.grouped, lacking=lacking)
 
 

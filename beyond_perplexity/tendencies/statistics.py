@@ -315,18 +315,21 @@ class Statistics:
         held = self.histograms[LENGTH]
         return 0 if self.segments is None else int(segments_of(held.lengths) @ held.counts)
 
-    def taylor_fit(self) -> TaylorFit:
-        """Fit Taylor's law; NaN for too little text, or where segments were not counted."""
-        sums = np.zeros((2, 0)) if self.segments is None else self.segments
-        return fit_slope(sums, self.n_segments)
+    def taylor_fit(self, n: int | None = None) -> TaylorFit:
+        """Fit Taylor's law; NaN for too little text, or where segments were not counted.
 
-    def slope_counter(self) -> Callable[[TokenBatch], np.ndarray] | None:
-        """Return what counts a document's pseudo-value of the slope; None for too little text."""
-        held, sums = self.histograms[LENGTH], self.segments
-        if sums is None or math.isnan(self.taylor_fit().alpha):
+        To the words that n documents have often enough, in the place of all.
+        """
+        sums = np.zeros((2, 0)) if self.segments is None else self.segments
+        return fit_slope(sums, self.n_segments, n / self.n_documents if n else 1.0)
+
+    def slope_counter(self, n: int | None = None) -> Callable[[TokenBatch], np.ndarray] | None:
+        """Return what counts a document's pseudo-value of that slope; None for too little text."""
+        held, sums, fit = self.histograms[LENGTH], self.segments, self.taylor_fit(n)
+        if sums is None or math.isnan(fit.alpha):
             return None
         documents = int(held.counts[segments_of(held.lengths) > 0].sum())
-        return slope_counter(self.types, sums, self.n_segments, documents)
+        return slope_counter(self.types, sums, self.n_segments, documents, fit)
 
     def ranked(self, ranks: int | None = None) -> np.ndarray:
         """Return the counts of types, most frequent first: int64, shape (min(V, ranks),)."""

@@ -16,14 +16,11 @@ import pytest
 from scipy.stats import norm
 
 from benchmarks.calibration import rates
-from benchmarks.populations import Topics
-from benchmarks.powers import (
-    PrintedPower,
-    PrintedPromptPower,
-    PromptReferences,
-    References,
-    opened_answers,
-)
+from benchmarks.levels import TESTS, opened
+from benchmarks.order_shifts import Larger
+from benchmarks.populations import Topics, count
+from benchmarks.powers import OfOrder, PrintedPower, References, p_value_of
+from benchmarks.prompt_powers import PrintedPromptPower, PromptReferences, opened_answers
 from benchmarks.prompts import Answered
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
@@ -42,14 +39,18 @@ from beyond_perplexity.tendencies import (
     shifts,
     type_token,
 )
+from beyond_perplexity.tendencies.definitions import OF_FAMILIES, TENDENCIES
 from beyond_perplexity.tendencies.document_curves import randomized_curves
 from beyond_perplexity.tendencies.document_statistics import ABSENT
+from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.judge import JudgedText, judged_table, pair_of_values
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
 from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, minimum_detectable_effects
+from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_measures import randomized_words
 from beyond_perplexity.verdicts import reason_text
@@ -445,6 +446,89 @@ def test_the_power_that_is_printed_is_that_of_the_population(key):
     (found,) = rates("unit", PrintedPower("unit", held, key), 120)
     error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
     assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error
+
+
+LONG = Topics(n_types=4_000, size=5.0, mean=150.0)  # documents that have all tendencies of order
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_pairs_of_counted_values_have_the_p_values_of_texts(grouped):
+    """Oracle: the tests of the same documents, brought together as texts."""
+    rng = np.random.default_rng(2)
+    human = LONG.groups(rng, 60) if grouped else LONG.documents(rng, 120)
+    model = LONG.documents(rng, len(human))
+    with opened(human, model, LONG.classes, (grouped, False)) as pair:
+        rows = measure_rows(pair, TESTS, 5)
+    held = count(human, LONG.classes)
+    known = {row.key: row.p_value for row in rows if not np.isnan(row.p_value)}
+    known = {key: p for key, p in known.items() if key[0] in OF_FAMILIES}
+    assert len(known) == 8 - grouped  # of Taylor's law groups against documents have no test
+    for key, p_value in known.items():
+        larger = Larger.of(held, key[0], 0.0)
+        with larger.opened(human, model, LONG.classes, grouped, rng) as pair:
+            assert p_value_of(pair, key, 5) == p_value, key
+
+
+def test_counted_values_rise_by_as_much_as_is_asked_for():
+    """Oracle: the means before and behind, and deviations of the documents' own curves."""
+    rng = np.random.default_rng(3)
+    drawn = LONG.documents(rng, 400)
+    held, batch = count(drawn, LONG.classes), TokenBatch(drawn.types, drawn.ids, drawn.offsets)
+    for name in ("recurrence", "repetition", "burstiness", "compression"):
+        larger, unit = Larger.of(held, name, 0.0123), TENDENCIES[name].unit
+        sized = larger.sizes[name]
+        counted = value_counter(LONG.classes, {sized.name: sized})(batch)[sized.name]
+        moved = larger.moved(counted, rng)
+        kept = counted.reshape(400, -1)[:, 0] != ABSENT
+        assert 0 < kept.sum() < 400
+        assert np.array_equal(moved[~kept], counted[~kept])
+        rise = (moved - counted)[kept].mean(axis=0) * unit
+        spread = counted[kept].std(axis=0)
+        assert rise == pytest.approx(0.0123 * spread / spread.max(), rel=0.03, abs=2e-5)
+        if name in ("repetition", "compression"):
+            words = moved[kept] * unit * sized.size
+            assert np.abs(words - np.rint(words)).max() < unit * sized.size
+
+
+def test_the_power_that_is_printed_for_order_is_that_of_the_population():
+    """A small case of `benchmarks/powers.py`: 40 pairs of the population; 3 binomial errors."""
+    held = References(LONG, 300, 100, grouped=False, many=2, pairs=20, kind=OfOrder)
+    assert len(held.keys) == 8
+    for key in (
+        ("recurrence", "max_difference"),
+        ("repetition", "mean_difference"),
+        ("taylor", "slope_difference"),
+    ):
+        (found,) = rates("unit", PrintedPower("unit", held, key), 40)
+        error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
+        assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error, found
+
+
+def test_the_effect_of_a_slope_is_that_of_as_many_documents():
+    """Oracle: the textbook's effect, by how slopes of documents vary in texts of that size.
+
+    A text of more documents has more frequent words, whose slope varies less.
+    """
+    rng, law = np.random.default_rng(4), norm.isf(0.025) + norm.isf(0.2)
+    drawn, sizes = LONG.documents(rng, 600), (100, 400)
+    how = SensitivityOptions(documents=sizes, level=0.05, power=0.8, pairs=20)
+    given = count(drawn, LONG.classes), [drawn.texts], MeasurementOptions(), how, 1, "r"
+    found = minimum_detectable_effects(*given, LONG.classes, kind=OfOrder).to_pandas()
+    effects = found[found["tendency"] == "taylor"].set_index("n")["minimum_detectable_effect"]
+    assert list(effects.index) == list(sizes)
+    for n in sizes:
+        errors = []
+        for _ in range(8):
+            own = LONG.documents(rng, n)
+            batch = TokenBatch(own.types, own.ids, own.offsets)
+            slopes = count(own, LONG.classes, {}).slope_counter()(batch)
+            slopes = slopes[slopes != ABSENT] * TENDENCIES["taylor"].unit
+            errors.append(slopes.std() * np.sqrt(2 / len(slopes)))
+        assert effects[n] == pytest.approx(law * np.mean(errors), rel=0.3), n  # of one half
+    groups = np.arange(600) // 5
+    found = minimum_detectable_effects(*given, LONG.classes, groups=groups, kind=OfOrder)
+    held = set(found["tendency"].to_pylist())
+    assert held == {"recurrence", "repetition", "burstiness", "compression"}  # no sound test
 
 
 # ---- answers to prompts ----

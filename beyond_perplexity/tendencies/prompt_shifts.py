@@ -35,11 +35,13 @@ from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair
 from beyond_perplexity.tendencies.shifts import (
+    FINE,
     NumberShift,
     Shift,
     TypeTokenShift,
     smoothed,
     smoothed_numbers,
+    step_of,
 )
 from beyond_perplexity.tendencies.statistics import Histogram, histograms_of
 from beyond_perplexity.verdicts import reason
@@ -118,12 +120,13 @@ class PromptAnswers(sensitivity.Population):
 
     def _sized_shifts(self, seed: int) -> Iterator[Shift]:
         n = len(self.units)
-        for _, (tendency, row, _), units, kept in self.sized():
+        for _, (tendency, row, size), units, kept in self.sized():
             held = np.where(units == ABSENT, np.nan, units * row.unit)
             if held.ndim == 1:
                 how = stream(seed, "sensitivity/numbers"), self._alike(held)
                 numbers, codes = smoothed_numbers(held, self.codes, *how)
-                inner = NumberShift(tendency, numbers[~np.isnan(numbers)], 1.0)
+                step = step_of(held[kept], size, row.unit)
+                inner = NumberShift(tendency, numbers[~np.isnan(numbers)], 1.0, step)
                 yield self._of_numbers(inner, codes, numbers)
                 continue
             if row.kind == "slope":  # each document by the law of its own text
@@ -156,7 +159,8 @@ class PromptAnswers(sensitivity.Population):
         )
         measure = partial(_numbers, held[0], held[-1], len(held) == 1)  # (2 P,) each
         if isinstance(inner, NumberShift | document_shifts.CurveShift):
-            measure = partial(_larger, held[0].reshape(len(codes), -1), inner.spread)
+            grid = inner.step if isinstance(inner, NumberShift) else FINE
+            measure = partial(_larger, held[0].reshape(len(codes), -1), inner.spread, grid)
         return PairShift(inner, codes[: len(codes) // 2], self.whole, measure)
 
 
@@ -241,11 +245,13 @@ def _numbers(
 
 
 def _larger(
-    values: np.ndarray, step: np.ndarray | float, drawn: DrawnAnswers, x: float
+    values: np.ndarray, spread: np.ndarray | float, step: float, drawn: DrawnAnswers, x: float
 ) -> dict[str, float]:
-    """Measure answers whose numbers, or curves, (2 D, K) are larger by x steps (K,)."""
+    """Measure answers whose numbers, or curves, (2 D, K) are larger by x spreads, (K,), in steps,
+    rounded at random."""
     own, shifted = drawn.sides % len(values), drawn.sides >= len(values)
-    return _measured(drawn, values[own] + x * step * shifted[..., None])
+    rises = np.floor(x * spread / step + drawn.rng.random((*own.shape, 1))) * shifted[..., None]
+    return _measured(drawn, (np.rint(values[own] / step) + rises) * step)
 
 
 def _measured(drawn: DrawnAnswers, values: np.ndarray) -> dict[str, float]:

@@ -56,6 +56,7 @@ from beyond_perplexity.tendencies.shifts import (
     TypeTokenShift,
     smoothed,
     smoothed_numbers,
+    step_of,
 )
 from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
@@ -63,8 +64,7 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions
 from beyond_perplexity.verdicts import reason
 
 NULL_PAIRS = 6  # times as many pairs as for one shift
-# Effective groups, or documents, of either half of a reference: of 30 the power errs by about 0.1.
-HALF_UNITS = 30
+HALF_UNITS = 30  # effective groups of either half of a reference: the power errs by about 0.1
 _SMALLEST = 1e-9
 _TIE = 1e-12  # measures closer than this differ by rounding alone
 _GUESS = 0.03  # shift at the first number of documents
@@ -266,7 +266,7 @@ class Population:
                 yield name, known[name], held, kept
 
     def _sized_shifts(self, seed: int) -> Iterator[Shift]:
-        for name, (tendency, row, _), held, kept in self.sized():
+        for name, (tendency, row, size), held, kept in self.sized():
             values = held[kept] * row.unit
             if held.ndim == 2:
                 population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
@@ -277,8 +277,8 @@ class Population:
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
             numbers, codes = smoothed_numbers(values, codes, stream(seed, "sensitivity/numbers"))
-            inner = NumberShift(tendency, numbers, float(kept.mean()))
-            yield self._of_numbers(inner, codes, numbers)
+            how = float(kept.mean()), step_of(values, size, row.unit)
+            yield self._of_numbers(NumberShift(tendency, numbers, *how), codes, numbers)
 
 
 def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray]:

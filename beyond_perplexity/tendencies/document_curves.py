@@ -181,7 +181,7 @@ class SlopeComparison(CurveComparison):
         few = any(taylor.has_few(*own) for own in zip(n, filled, strict=True))
         alpha = [f"{one.taylor_fit(shuffled=True).alpha:.3f}" for one in self.pair.sample_sets]
         kept = f"words shuffled in their documents: α {alpha[1]} here, {alpha[0]} in the reference"
-        return joined_facts(told, kept, _BETWEEN * few), ""
+        return joined_facts(told, kept, _BETWEEN * bool(few)), ""
 
     def described(self, how: Measuring) -> Iterator[MeasureRow]:
         """Yield the slopes of both texts, and of their words shuffled in their documents."""

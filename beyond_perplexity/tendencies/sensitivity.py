@@ -51,6 +51,7 @@ from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import (
+    FINE,
     LengthShift,
     MeasureDraws,
     NumberShift,
@@ -253,7 +254,7 @@ class Population:
         slopes = [name for name in self.values if name.startswith(TAYLOR)]
         known = {**SIZED, **dict.fromkeys(slopes, SLOPE)}
         for name in sorted(self.values.keys() & known.keys()):
-            tendency, row, _ = known[name]
+            tendency, row, size = known[name]
             held = self.values[name]
             kept = (held if held.ndim == 1 else held[:, 0]) != ABSENT
             if kept.sum() < HALF_UNITS:
@@ -268,7 +269,8 @@ class Population:
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
             numbers, codes = smoothed_numbers(values, codes, stream(seed, "sensitivity/numbers"))
-            inner = NumberShift(tendency, numbers, float(kept.mean()))
+            whole = np.abs(values - np.rint(values * size) / size).max() < 0.6 * row.unit  # words
+            inner = NumberShift(tendency, numbers, float(kept.mean()), 1 / size if whole else FINE)
             yield self._of_numbers(inner, codes, numbers)
 
 

@@ -18,7 +18,6 @@ from beyond_perplexity.inference.permuted_units import (
 )
 from beyond_perplexity.tendencies import taylor
 from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
     TAYLOR,
     TENDENCIES,
     MeasureKey,
@@ -30,7 +29,6 @@ from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import joined_facts, reason
 
-_MANY = 4  # segments of a document, from which on a slope is not of documents alone
 _BETWEEN = "between documents, as they have few segments: topics more than order"
 SLOPE = Sized(TAYLOR, TENDENCIES[TAYLOR], taylor.SEGMENT)
 
@@ -178,16 +176,19 @@ class SlopeComparison(CurveComparison):
         n = [one.n_segments for one in self.pair.sample_sets]
         if min(n) < taylor.LEAST_SEGMENTS:
             return "", reason("few_segments", n=min(n), least=taylor.LEAST_SEGMENTS)
+        filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
-        held = [one.histograms[LENGTH] for one in self.pair.sample_sets]
-        filled = [own.counts[own.lengths >= taylor.SEGMENT].sum() for own in held]
-        few = np.array(n) < _MANY * np.array(filled)
-        return joined_facts(told, _BETWEEN * bool(few.any())), ""
+        few = any(taylor.has_few(*own) for own in zip(n, filled, strict=True))
+        alpha = [f"{one.taylor_fit(shuffled=True).alpha:.3f}" for one in self.pair.sample_sets]
+        kept = f"words shuffled in their documents: α {alpha[1]} here, {alpha[0]} in the reference"
+        return joined_facts(told, kept, _BETWEEN * bool(few)), ""
 
     def described(self, how: Measuring) -> Iterator[MeasureRow]:
-        """Yield the slopes of both texts."""
-        for ending, fit in zip(("_reference", ""), self.fits, strict=True):
-            yield MeasureRow(TAYLOR, f"alpha{ending}", fit.alpha)
+        """Yield the slopes of both texts, and of their words shuffled in their documents."""
+        for ending, one in zip(("_reference", ""), self.pair.sample_sets, strict=True):
+            yield MeasureRow(TAYLOR, f"alpha{ending}", one.taylor_fit().alpha)
+            alpha = one.taylor_fit(shuffled=True).alpha
+            yield MeasureRow(TAYLOR, f"alpha_shuffled{ending}", alpha)
 
 
 def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:

@@ -201,7 +201,7 @@ def test_both_texts_are_cut_to_what_half_of_the_reference_has() -> None:
     texts = texts_of(ids), texts_of(ids[:9])
     both = counted(texts[0]), counted(texts[1])
     with paired(*both, ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
-        (held,) = curve_comparisons(pair)
+        held = next(curve_comparisons(pair))
         assert held.sized.size == 16
         assert [one.documents_of(held.sized.name) for one in both] == [10, 4]
         rows = {row.key: row for row in measure_rows(pair, FAST, 1)}
@@ -296,7 +296,7 @@ def test_baselines_are_of_random_parts_of_human_text() -> None:
     human, other = documents(rng, 120), documents(rng, 90)
     both = counted(human), counted(other)
     with paired(*both, ([human], [other]), classes=CLASSES) as pair:
-        (held,) = curve_comparisons(pair)
+        held = next(curve_comparisons(pair))
         first, second = held.curves
         found = reference_baselines(pair, FAST, 1)[CURVE]
         splits = []
@@ -347,6 +347,13 @@ def test_shifts_are_found_as_often_as_is_said() -> None:
     assert inner.probabilities(0.5).sum() == pytest.approx(1)
     moved = np.mean(numbers[:, None] + 0.5 * numbers.std() <= inner._edges, axis=0)
     assert np.cumsum(inner.probabilities(0.5))[:-1] == pytest.approx(moved, abs=1e-9)
+    words = np.repeat([2, 3, 4, 5], [10, 30, 40, 20])  # of 16, each 0.5 more: every other one
+    inner = NumberShift("repetition", words / 16, 1.0, 1 / 16)
+    x = 0.5 / words.std()
+    assert inner.probabilities(0) == pytest.approx([0.1, 0.3, 0.4, 0.2, 0])
+    assert inner.probabilities(x) == pytest.approx([0.05, 0.2, 0.35, 0.3, 0.1])
+    assert inner.moments(x)[0] == pytest.approx((words.mean() + 0.5) / 16)
+    assert inner.moments(x)[1] == pytest.approx((words.var() + 0.25) / 16**2)
 
 
 def test_effects_and_curves_have_numbers_and_curves() -> None:
@@ -408,6 +415,27 @@ def test_taylor_is_a_regression_and_half_for_shuffled_words() -> None:
         assert (values[left] - fit.alpha) / long.sum() == pytest.approx(change, abs=2e-4)
 
 
+def test_words_shuffled_in_their_documents_have_the_slope_of_many_shuffles() -> None:
+    """Oracle: 200 shuffles of the words of each document's whole segments."""
+    rng = np.random.default_rng(14)
+    held = counted(texts := texts_of([*uneven(rng, 60), rng.integers(199, size=70)]))
+    whole, drawn = [own[: len(own) // 64 * 64] for own in map(str.split, texts.to_pylist())], []
+    for _ in range(200):
+        one = counted(pa.array([" ".join(rng.permutation(own)) for own in whole]))
+        drawn.append((one.segments[1, pc.index_in(held.types, one.types).fill_null(0)], one))
+    squares = np.array([own for own, _ in drawn], float)
+    squares[:, pc.index_in(held.types, drawn[0][1].types).is_null()] = 0  # beyond the segments
+    error = squares.std(axis=0) / np.sqrt(200)
+    z = (squares.mean(axis=0) - held.segments[2] * taylor.SHUFFLED_UNIT) / np.maximum(error, 1e-3)
+    assert np.abs(z).max() < 4.5
+    assert z.std() == pytest.approx(1, abs=0.25)
+    slopes = np.array([one.taylor_fit().alpha for _, one in drawn])
+    assert held.taylor_fit(shuffled=True).alpha == pytest.approx(slopes.mean(), abs=0.01)
+    # A document of one segment is its own shuffle.
+    once = taylor.segment_sums(tokenize_batch(texts_of([rng.integers(9, size=100)])))
+    assert (once[2] * taylor.SHUFFLED_UNIT).tolist() == once[1].tolist()
+
+
 def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
     rng = np.random.default_rng(13)
     law = 1 / np.arange(1, 150)
@@ -428,6 +456,9 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
         assert rows["taylor", "alpha"].value == pytest.approx(slopes[1])
         assert (row.p_value <= 0.05) == differs
         assert "between documents" in row.fact
+        kept = rows["taylor", "alpha_shuffled"].value
+        assert kept == both[1].taylor_fit(shuffled=True).alpha
+        assert f"shuffled in their documents: α {kept:.3f} here" in row.fact
         assert row.value_all < row.high
         assert 0 < row.baseline < 0.1
     codes = np.arange(120) // 2

@@ -148,8 +148,11 @@ def embedding_comparison(
 
 def judge_comparison(
     options: CompareOptions, effects: list[pa.Table]
-) -> tuple[str, Callable[..., list[MeasureRow]]]:
-    """Return what compares documents by a judge's bits, adding minimum detectable effects."""
+) -> tuple[str, Callable[..., list[MeasureRow]] | None]:
+    """Return what compares documents by a judge's bits, adding minimum detectable effects; none
+    without a judge."""
+    if options.judge is None:
+        return "", None
     judge, most, seed = open_judge(options.judge), options.judge_documents, options.seed
 
     def rows(
@@ -202,17 +205,15 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
     main = next(iter(views))
     effects: list[pa.Table] = []
     encoder, compare_vectors = embedding_comparison(options) if options.embedding else ("", None)
-    has_judge = options.judge is not None
-    judge, let_judge = judge_comparison(options, effects) if has_judge else ("", None)
+    judge, let_judge = judge_comparison(options, effects)
     if options.vocabulary and main == RAW_TEXT:
         remark(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         read = views[main], groups, stop_words, record, Path(folder)
         (reference, samples), answered = read_sample_sets(paths, options, *read)
         remark("measuring, permuting and resampling")
-        of_sets = reference, samples, answered
-        further = filter(None, (compare_vectors, let_judge))
-        others = [row for rows in further for row in rows(*of_sets, views[main])]
+        of_sets, further = (reference, samples, answered), (compare_vectors, let_judge)
+        others = [row for rows in filter(None, further) for row in rows(*of_sets, views[main])]
         tables, words, drawn, permuted = _measured(
             *of_sets, views, ClassOptions(stop_words, True), options, others, effects
         )

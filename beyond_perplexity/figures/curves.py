@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
@@ -243,7 +244,9 @@ def taylor(table: pd.DataFrame, labels: Labels) -> Figure:
             lines = [held[held["source"] == name].sort_values("x") for held in (fits, shuffled)]
             axis.plot(*lines[1][["x", "y"]].iloc[[0, -1]].to_numpy().T, color=colour, **_SHUFFLED)
             both = [np.ptp(np.log(line["y"])) / np.ptp(np.log(line["x"])) for line in lines]
-            told, at = f"α {both[0]:.3f}, shuffled {both[1]:.3f}", 0.97 - 0.1 * shown.index(name)
+            known = zip(("α", "shuffled"), both, strict=True)
+            told = ", ".join(f"{word} {slope:.3f}" for word, slope in known if math.isfinite(slope))
+            at = 0.97 - 0.1 * shown.index(name)
             axis.text(0.03, at, told, color=colour, va="top", transform=axis.transAxes)
         axis.set(xscale="log", yscale="log")
     entries.append(

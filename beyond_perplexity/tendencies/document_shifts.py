@@ -261,11 +261,14 @@ class CurveShift(Shift):
         if not varied.any():
             return {self.measures[0]: np.full(how.pairs, 0.0 if null else NO_VERDICT)}
         covariance = self._covariance[np.ix_(varied, varied)]
-        error = np.sqrt(np.diag(covariance) / how.n)
-        correlation = covariance / np.sqrt(np.outer(*[np.diag(covariance)] * 2))
-        rng, zeros = stream(how.seed, how.purpose, how.pairs), np.zeros(len(error))
+        variances = np.diag(covariance)
+        correlation = covariance / np.sqrt(np.outer(variances, variances))
+        rng, zeros = stream(how.seed, how.purpose, how.pairs), np.zeros(len(variances))
         t = rng.multivariate_normal(zeros, correlation, how.pairs, method="svd")
-        shifted = (not null) * x * self.spread[varied] / error
+        # One design effect for all places: where groups vary little by chance, the largest |t| of
+        # a shift would seem larger than it is.
+        effect = np.mean(variances / self.spread[varied] ** 2)
+        shifted = (not null) * x * math.sqrt(how.n / effect)
         return {self.measures[0]: np.abs(t + shifted).max(axis=1)}
 
     def size(self, measure: str, x: float) -> tuple[float, float]:

@@ -465,7 +465,8 @@ def test_pairs_of_counted_values_have_the_p_values_of_texts(grouped):
     assert len(known) == 8 - grouped  # of Taylor's law groups against documents have no test
     for key, p_value in known.items():
         larger = Larger.of(held, key[0], 0.0)
-        with larger.opened(human, model, LONG.classes, grouped, rng) as pair:
+        groups = human.groups if grouped else None, None
+        with larger.opened(human, model, LONG.classes, groups, rng) as pair:
             assert p_value_of(pair, key, 5) == p_value, key
 
 

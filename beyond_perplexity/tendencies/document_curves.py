@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,10 +15,13 @@ from beyond_perplexity.inference.permuted_units import (
     DOCUMENTS_AT_LENGTHS,
     CommonGroups,
     Groups,
+    PermutedUnits,
+    single_documents,
 )
-from beyond_perplexity.tendencies import taylor
+from beyond_perplexity.tendencies import shared_ngrams, taylor
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
+    SHARED,
     TAYLOR,
     TENDENCIES,
     MeasureKey,
@@ -52,6 +55,11 @@ class CurveComparison:
     def key(self) -> MeasureKey:
         """Tendency and distance."""
         return self.sized.tendency, self.sized.row.distance
+
+    @property
+    def n(self) -> list[int]:
+        """Documents of both texts that are compared."""
+        return [one.documents_of(self.name) for one in self.pair.sample_sets]
 
     @cached_property
     def means(self) -> tuple[np.ndarray, np.ndarray]:
@@ -105,20 +113,23 @@ class CurveComparison:
 
     def randomized(self, how: Measuring) -> dict[str, np.ndarray]:
         """Compare both under the randomizations of `how`, and last as they are: (B + 1,) each."""
-        units = how.units
-        if units is not None:
-            both = zip(units.codes, self.kept, strict=True)
-            first, second = (codes[kept] for codes, kept in both)
-            units = replace(units, codes=(first, second))
-        n = how.options.permutations
+        units, n = self._units_kept(how), how.options.permutations
         return mean_curves.permuted_curves(self.curves, units, n, how.seed)
+
+    def _units_kept(self, how: Measuring) -> PermutedUnits | None:
+        """Return the units of the documents that are compared; None for single ones."""
+        if how.units is None:
+            return None
+        both = zip(how.units.codes, self.kept, strict=True)
+        first, second = (codes[kept] for codes, kept in both)
+        return replace(how.units, codes=(first, second))
 
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say where the curves differ most and what is compared; else why there is no verdict.
 
         The test sees another place where what differs there varies less.
         """
-        told, why = size_told(self.pair, self.sized)
+        told, why = size_told(self.pair, self.sized, self.n)
         reference, samples = self.means
         where = {int(np.argmax(np.abs(samples - reference))): "at"}
         if self.has_documents and how.options.permutations and not why:
@@ -190,8 +201,54 @@ class SlopeComparison(CurveComparison):
             yield MeasureRow(TAYLOR, f"alpha{ending}", fit.alpha)
 
 
+@dataclass(frozen=True)
+class SharedComparison(CurveComparison):
+    """Shared n-grams of both texts: the share of a text is a mean over pairs of documents."""
+
+    @property
+    def name(self) -> str:
+        """What is kept of every document: its first tokens."""
+        return SHARED
+
+    @property
+    def n(self) -> list[int]:
+        """Documents of both texts that are compared."""
+        return [int(own.sum()) for own in self.kept]
+
+    @cached_property
+    def kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which documents of both texts are compared: bool, (D,)."""
+        first, second = map(shared_ngrams.spread, super().kept)
+        return first, second
+
+    @cached_property
+    def _tokens(self) -> tuple[np.ndarray, np.ndarray]:
+        first, second = (own[kept] for own, kept in zip(self._units, self.kept, strict=True))
+        return first, second
+
+    @cached_property
+    def curves(self) -> mean_curves.Curves:
+        """The pseudo-values of these documents, each text by itself: (D', K)."""
+        found = []
+        for tokens, kept, codes in zip(self._tokens, self.kept, self.pair.groups, strict=True):
+            own = np.arange(len(tokens)) if codes is None else codes[kept]
+            found.append(shared_ngrams.shared_by_document(tokens, own, len(self.sized.places)))
+        return found[0], found[1]
+
+    @cached_property
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """The shares of both texts: (K,)."""
+        return self.curves[0].mean(axis=0), self.curves[1].mean(axis=0)
+
+    def randomized(self, how: Measuring) -> dict[str, np.ndarray]:
+        """Compare both under the randomizations of `how`, and last as they are: (B + 1,) each."""
+        units = self._units_kept(how) or single_documents((self.n[0], self.n[1]))
+        given = self._tokens, units, len(self.sized.places), how.options.permutations, how.seed
+        return shared_ngrams.permuted_shares(*given)
+
+
 def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
-    """Yield every curve that both texts have, and their slopes of Taylor's law."""
+    """Yield every curve that both texts have, their slopes of Taylor's law and shared n-grams."""
     for tendency in tendencies_of("curve"):
         sized = pair.sizes.get(tendency)
         if sized and all(one.documents_of(sized.name) for one in pair.sample_sets):
@@ -199,6 +256,10 @@ def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
     slope = SlopeComparison(pair, SLOPE)
     if slope.has_documents or all(one.n_segments for one in pair.sample_sets):
         yield slope
+    if pair.documents is not None and (held := pair.documents.values(0).get(SHARED)) is not None:
+        shared = SharedComparison(pair, Sized(SHARED, TENDENCIES[SHARED], held.shape[1]))
+        if min(shared.n) > 1:
+            yield shared
 
 
 def randomized_curves(how: Measuring, *, tested: bool = True) -> dict[MeasureKey, np.ndarray]:
@@ -211,9 +272,9 @@ def randomized_curves(how: Measuring, *, tested: bool = True) -> dict[MeasureKey
     }
 
 
-def size_told(pair: SampleSetPair, sized: Sized) -> tuple[str, str]:
+def size_told(pair: SampleSetPair, sized: Sized, n: Sequence[int] = ()) -> tuple[str, str]:
     """Say what documents are cut to and how many are compared; else why these are too few."""
-    n = [one.documents_of(sized.name) for one in pair.sample_sets]
+    n = n or [one.documents_of(sized.name) for one in pair.sample_sets]
     both = zip(n, pair.sample_sets, ("reference", "samples"), strict=True)
     held = [f"{m:,} of {one.n_documents:,} documents of the {name}" for m, one, name in both]
     note = f"cut to {sized.size} {sized.row.measured_in}: {' and '.join(held)}"

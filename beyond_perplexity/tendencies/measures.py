@@ -134,7 +134,7 @@ def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
 
 _TVD = ("unigram", "tvd")
 _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
-_CURVES = tendencies_of("curve", "slope")
+_CURVES = tendencies_of("curve", "slope", "pairs")
 # What groups beside independent documents have no sound test for, and why, by the scheme.
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
 _RANKS |= {(TAYLOR, "slope_difference"): "clustered"}
@@ -334,7 +334,7 @@ def _adjusted_family(
             # The held-out distance finds more than the distance that is shown, which is above the
             # baseline on average where the texts differ, however far the band reaches.
             most = row.baseline_high if _drawn([row]) else row.baseline
-            banded = row.tendency not in tendencies_of("curve") and row.value <= most
+            banded = row.tendency not in tendencies_of("curve", "pairs") and row.value <= most
             if banded and adjusted[row.key] < VERDICT_LEVELS[0]:
                 inside = verdicts.reason(verdicts.INSIDE_BAND, value=row.value, high=most)
                 row = row._replace(reason=inside)

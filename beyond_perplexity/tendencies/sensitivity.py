@@ -44,12 +44,20 @@ from beyond_perplexity.inference.permuted_units import effective_groups, whole_g
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
+from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    SHARED,
+    SHARES,
+    SIGNED,
+    TAYLOR,
+    TENDENCIES,
+)
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_shifts import Inner
-from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
+from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, Sized
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.shared_ngrams import beginnings, shared_values
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     MeasureDraws,
@@ -72,6 +80,7 @@ HALF_UNITS = 30
 _SMALLEST = 1e-9
 _TIE = 1e-12  # measures closer than this differ by rounding alone
 _GUESS = 0.03  # shift at the first number of documents
+_SHARED = Sized(SHARED, TENDENCIES[SHARED], TENDENCIES[SHARED].sizes[-1])
 _LINEAR = 1.3  # in a bracket of this factor the measures are linear in the shift
 _CLOSE = 1.1  # and the null distribution hardly depends on it
 _STEPS = 2  # steps inside a wider bracket
@@ -250,7 +259,7 @@ class Population:
 
     def _sized_shifts(self, seed: int) -> Iterator[Shift]:
         """List the shifts of the numbers and curves that are kept, of documents long enough."""
-        known = {**SIZED, TAYLOR: SLOPE}
+        known = {**SIZED, TAYLOR: SLOPE, SHARED: _SHARED}
         for name in sorted(self.values.keys() & known.keys()):
             tendency, row, _ = known[name]
             held = self.values[name]
@@ -344,6 +353,9 @@ def minimum_detectable_effects(
         values[TAYLOR] = np.concatenate([slopes(batch) for batch in batches])[:, None]
     own = np.arange(counts.shape[1]) if groups is None else groups
     codes = np.unique(own, return_inverse=True)[1]
+    size = reference.size_of(_SHARED.row.sizes)
+    tokens = np.concatenate([beginnings(batch, size) for batch in batches])
+    values[SHARED] = shared_values(tokens, codes, _SHARED)
     text = Population(counts.tocsr()[order].tocsc(), codes, values, groups is not None)
     return effects_of(text, options, how, seed, source)
 

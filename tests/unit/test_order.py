@@ -201,7 +201,7 @@ def test_both_texts_are_cut_to_what_half_of_the_reference_has() -> None:
     texts = texts_of(ids), texts_of(ids[:9])
     both = counted(texts[0]), counted(texts[1])
     with paired(*both, ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
-        (held,) = curve_comparisons(pair)
+        held = next(curve_comparisons(pair))
         assert held.sized.size == 16
         assert [one.documents_of(held.sized.name) for one in both] == [10, 4]
         rows = {row.key: row for row in measure_rows(pair, FAST, 1)}
@@ -296,7 +296,7 @@ def test_baselines_are_of_random_parts_of_human_text() -> None:
     human, other = documents(rng, 120), documents(rng, 90)
     both = counted(human), counted(other)
     with paired(*both, ([human], [other]), classes=CLASSES) as pair:
-        (held,) = curve_comparisons(pair)
+        held = next(curve_comparisons(pair))
         first, second = held.curves
         found = reference_baselines(pair, FAST, 1)[CURVE]
         splits = []

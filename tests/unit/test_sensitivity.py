@@ -316,7 +316,7 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     )
     assert found.schema == SENSITIVITY
     rows = found.to_pandas().pivot(**BY_SIZE, values="minimum_detectable_effect")
-    assert len(rows) == 13
+    assert len(rows) == 14
     assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.4)
     assert rows[2].isna().any()
     reached = found.to_pandas().pivot(**BY_SIZE, values="power_reached")
@@ -325,7 +325,7 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     assert reached[1_000_000].nunique() > 3
     shown = sensitivity_table(found.to_pandas(), Labels())
     assert [column.title for column in shown.columns[3:]] == ["2", "10,000", "1,000,000"]
-    assert len(shown.rows) == 13
+    assert len(shown.rows) == 14
     assert "independent documents, which the tests permute" in shown.note
     cells = {cell for row in shown.rows for cell in row}
     assert "none" in cells
@@ -338,7 +338,7 @@ def test_a_reference_without_halves_has_no_number_and_the_reason(reference):
     given = MeasurementOptions(), how, 1, "r", CLASSES
     held = statistics_of(TEXTS[:50], WORDS)
     found = minimum_detectable_effects(held, [pa.array(TEXTS[:50])], *given).to_pandas()
-    assert len(found) == 13
+    assert len(found) == 14
     assert found[["minimum_detectable_effect", "relative", "power_reached"]].isna().all(axis=None)
     told = "half of the reference has fewer than 30 effective documents or groups"
     assert set(map(reason_text, found["reason"])) == {told}
@@ -361,6 +361,7 @@ def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
     assert set(zip(found["tendency"], found["measure"], strict=True)) == {
         ("unigram", "tvd"),
         ("recurrence", "max_difference"),
+        ("shared_ngrams", "max_difference"),
         *((name, m) for name in tested for m in TWO_TESTS),
     }
     rows = found.pivot(**BY_SIZE, values="minimum_detectable_effect")

@@ -1,0 +1,137 @@
+"""Shared n-grams: how many of a document's n-grams stand in another document of its text too.
+
+Of two documents that are cut to N words it is the number of the n-grams that both have, each once,
+by N - n + 1; of a text the mean over all pairs of documents of different groups, or of answers to
+different prompts. So it does not depend on how many documents there are, and the distinct n-grams
+of two documents (rarefaction at two) are what either has less it. A model that writes the same
+phrases in all its documents shares more than people, which no measure of one document sees.
+
+The difference of two texts is tested by randomizations of its t, computed anew in each of them,
+the largest |t| over n = 1 to 4. In a closed vocabulary ``<unk>`` is a word as any other. After
+Hurlbert (1971), The nonconcept of species diversity, Ecology 52, and Li, Galley, Brockett, Gao and
+Dolan (2016), A diversity-promoting objective function for neural conversation models, NAACL.
+D documents, G n-grams, U units, w randomizations at a time, K lengths of n-grams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.permuted_units import PermutedUnits
+from beyond_perplexity.inference.similarities import compared_similarities
+from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized, first_tokens
+from beyond_perplexity.tendencies.tokens import TokenBatch, string_hashes
+
+MOST = 2_000  # documents of either text that are compared, spread over it
+
+
+def beginnings(batch: TokenBatch, size: int) -> np.ndarray:
+    """Hash the first tokens of documents, `ABSENT` in shorter ones: int32, (D, size)."""
+    kept, ids = first_tokens(batch, size)
+    found = np.full((len(kept), size), ABSENT, np.int32)
+    found[kept] = (string_hashes(batch.types) >> np.uint64(33)).astype(np.int32)[ids]
+    return found
+
+
+def spread(kept: np.ndarray) -> np.ndarray:
+    """Keep `MOST` of the documents that are kept, bool, (D,), at equal steps."""
+    own, found = np.flatnonzero(kept), np.zeros(len(kept), bool)
+    found[own[np.linspace(0, len(own) - 1, min(len(own), MOST)).astype(int)]] = True
+    return found
+
+
+def _ngrams(tokens: np.ndarray, longest: int) -> Iterator[csr_array]:
+    """Yield which n-grams documents (D, N) have, of each length: ones, (D, G)."""
+    words: np.ndarray = np.unique(tokens, return_inverse=True)[1].reshape(tokens.shape)
+    codes = words
+    for n in range(1, longest + 1):
+        if n > 1:
+            longer = codes[:, :-1] * (words.max(initial=0) + 1) + words[:, n - 1 :]
+            codes = np.unique(longer, return_inverse=True)[1].reshape(longer.shape)
+        ends = np.arange(len(codes) + 1) * codes.shape[1]
+        found = csr_array((np.ones(codes.size), codes.flatten(), ends))  # sorted in place
+        found.sum_duplicates()
+        found.data[:] = 1
+        yield found
+
+
+def _members(codes: np.ndarray, weights: np.ndarray, n: int) -> csr_array:
+    """Weigh documents (D,) in their units: (U, D)."""
+    return csr_array((weights, (codes, np.arange(len(codes)))), shape=(n, len(codes)))
+
+
+def shared_by_document(tokens: np.ndarray, codes: np.ndarray, longest: int) -> np.ndarray:
+    """Compute the pseudo-values of documents: float64, (D, K), whose mean is that of the text.
+
+    A document adds to the mean, to first order, what it shares with those of other groups.
+
+    Parameters
+    ----------
+    tokens : numpy.ndarray of int, shape (D, N)
+        The documents.
+    codes : numpy.ndarray of int, shape (D,)
+        The group of each, from 0 on.
+    longest : int
+        Words K of an n-gram at most.
+
+    Examples
+    --------
+    >>> shared_by_document(np.array([[1, 2, 3], [4, 1, 2]]), np.arange(2), 2).mean(axis=0)
+    array([0.66666667, 0.5       ])
+    """
+    found, sizes = [], np.bincount(codes)
+    beside = len(codes) - sizes[codes]  # documents of other groups
+    members = _members(codes, np.ones(len(codes)), len(sizes))
+    for n, held in enumerate(_ngrams(tokens, longest), start=1):
+        of_groups = members @ held  # (U, G)
+        shared = held @ of_groups.sum(axis=0) - (held * of_groups[codes]).sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            mean = shared.sum() / beside.sum()
+            added = 2 * len(codes) * (shared - mean * beside) / beside.sum()
+        found.append((mean + added) / (tokens.shape[1] - n + 1))
+    return np.stack(found, axis=1)
+
+
+def shared_values(tokens: np.ndarray, codes: np.ndarray, sized: Sized) -> np.ndarray:
+    """Return pseudo-values of the documents that are long enough in units: int64, (D, K)."""
+    kept, longest = tokens[:, 0] != ABSENT, len(sized.places)
+    found = np.full((len(tokens), longest), ABSENT, np.int64)
+    values = shared_by_document(tokens[kept], codes[kept], longest)
+    found[kept] = np.rint(np.nan_to_num(values) / sized.row.unit)
+    return found
+
+
+def permuted_shares(
+    tokens: tuple[np.ndarray, np.ndarray],
+    units: PermutedUnits,
+    longest: int,
+    n: int,
+    seed: int,
+) -> dict[str, np.ndarray]:
+    """Compare what documents share in both texts under randomizations and, last, as they are.
+
+    Of documents (D, N) and (E, N), whose units are those of `units`; see `mean_curves` for what is
+    returned.
+    """
+    codes, total, every = np.concatenate(units.codes), sum(units.n), np.concatenate(tokens)
+    members = _members(codes, np.repeat(units.weights, [*map(len, tokens)]), total)
+    sizes, held = members.sum(axis=1), []
+    for words, found in enumerate(_ngrams(every, longest), start=1):
+        of_units = (members @ found).tocsc()
+        several = np.diff(of_units.indptr) > 1  # of one unit alone none is shared
+        # Similarities are products of two.
+        held.append(of_units[:, several].tocsr() / math.sqrt(every.shape[1] - words + 1))
+    # Means do not depend on sizes: units are permuted without regard to them.
+    free = units if units.scheme == "prompts" else replace(units, strata=None)
+    drawn = []
+    for sides in (*free.labels(n, seed), (np.arange(total) < units.n[0])[:, None]):
+        both = np.abs([compared_similarities(sums, sizes, sides) for sums in held])  # (K, 2, w)
+        largest, t = both.max(axis=0)
+        drawn.append({"max_difference": largest, "t": t, "place": both[:, 1].argmax(axis=0)})
+    return joined_draws(drawn)

@@ -36,6 +36,7 @@ from beyond_perplexity.figures.style import (
     thin,
 )
 from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.taylor import SEGMENT, has_few
 
 CURVE = "type_token_unigrams"
 KS_ROWS = {
@@ -45,6 +46,7 @@ KS_ROWS = {
 }
 EXTREMES = 2
 LENGTH_BINS = 60
+_SHUFFLED: Any = {"linestyle": (0, (4, 3)), "linewidth": 1.0, "zorder": 3}
 ENOUGH = 20  # documents of a length: fewer have no 5th and 95th percentile
 SMOOTHING = 15  # lengths
 FROM_ZERO: Any = {"xlim": (0, None), "ylim": (0, None)}
@@ -223,7 +225,10 @@ def mean_curve(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
 def taylor(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw mean and deviation of words' counts in segments, with the fitted power laws."""
     fits, clouds = select(table, "taylor_fit"), select(table, "taylor")
-    titles: Any = {"xlabel": "Mean count in 64 words", "ylabel": "Standard deviation"}
+    shuffled = select(table, "taylor_shuffled")
+    few = has_few(fits["n"].min(), shuffled["n"].max())
+    xlabel = f"Mean count in {SEGMENT} words{', between documents' * few}"
+    titles: Any = {"xlabel": xlabel, "ylabel": "Standard deviation"}
     figure, axes, entries = draw_by_decoding(
         fits, labels, **titles, prepare=lambda line: line.sort_values("x").iloc[[0, -1]]
     )
@@ -235,6 +240,11 @@ def taylor(table: pd.DataFrame, labels: Labels) -> Figure:
         for name in shown:
             own, colour = clouds[clouds["source"] == name], looks.colour(parse_source(name).model)
             axis.scatter(own["x"], own["y"], s=3, color=colour, alpha=0.3, linewidth=0, zorder=1)
+            ends = shuffled[shuffled["source"] == name].sort_values("x").iloc[[0, -1]]
+            axis.plot(ends["x"], ends["y"], color=colour, **_SHUFFLED)
         axis.set(xscale="log", yscale="log")
+    entries.append(
+        axes[0].plot([], [], color=NEUTRAL_COLOUR, label="Words shuffled", **_SHUFFLED)[0]
+    )
     legend_below(figure, entries)
     return figure

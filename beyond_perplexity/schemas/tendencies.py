@@ -11,7 +11,7 @@ STATISTICS = columns(
     "statistics",
     strings("statistic type"),
     int32s("length value"),
-    int64s("count segment_count segment_squares"),
+    int64s("count segment_count segment_squares segment_shuffled"),
 )
 
 # One row per measured tendency of one sample set against a reference; see tendencies/measures.py.

@@ -1,7 +1,7 @@
 """The points that the figures draw: one sample set, alone and against a reference.
 
 Rows of schema ``curves``: a point x, y of a named curve, a band `low` to `high`, and `n`, the
-documents (for rank_frequency: tokens) behind the point.
+documents (for rank_frequency: tokens; for taylor and its fit: segments) behind the point.
 
 ========================= ==========================================================================
 curve                     x, y (band)
@@ -21,6 +21,7 @@ curve                     x, y (band)
 ``{number}_mean``         0, mean of a number of documents cut to one size (95%, of documents)
 ``taylor``                mean, standard deviation of a word's count in segments of 64 words
 ``taylor_fit``            the same by the fitted law; see `taylor`
+``taylor_shuffled``       the same of words shuffled in their documents; n documents
 ``{curve}``               place, mean curve of documents cut to one size (95%, of documents)
 ========================= ==========================================================================
 
@@ -152,9 +153,13 @@ def _taylor_curves(statistics: Statistics) -> dict[str, Points]:
     order = np.argsort(fit.log_mean, kind="stable")
     order = order[np.linspace(0, len(order) - 1, min(len(order), _CLOUD)).astype(int)]
     x, n = fit.log_mean[order], np.full(len(order), statistics.n_segments)
-    fitted = fit.log_spread.mean() + fit.alpha * (x - fit.log_mean.mean())
-    cloud = {"x": np.exp(x), "y": np.exp(fit.log_spread[order]), "n": n}
-    return {TAYLOR: cloud, f"{TAYLOR}_fit": {"x": np.exp(x), "y": np.exp(fitted), "n": n}}
+    found = {TAYLOR: {"x": np.exp(x), "y": np.exp(fit.log_spread[order]), "n": n}}
+    for ending, shuffled in (("fit", False), ("shuffled", True)):
+        fit = statistics.taylor_fit(shuffled=shuffled)
+        fitted = fit.log_spread.mean() + fit.alpha * (x - fit.log_mean.mean())
+        behind = np.full(len(x), statistics.n_with_segments) if shuffled else n
+        found[f"{TAYLOR}_{ending}"] = {"x": np.exp(x), "y": np.exp(fitted), "n": behind}
+    return found
 
 
 def _own_curves(statistics: Statistics, options: MeasurementOptions) -> dict[str, Points]:

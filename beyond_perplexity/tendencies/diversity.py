@@ -34,16 +34,12 @@ import numpy as np
 
 from beyond_perplexity.inference import p_values, permuted_units
 from beyond_perplexity.inference.intervals import StandardError
-from beyond_perplexity.inference.similarities import (
-    ROUNDING,
-    compared_similarities,
-    mean_similarities,
-    unit_variances,
-)
 from beyond_perplexity.tendencies.definitions import EMBEDDING, SIMILARITY, MeasureRow
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.verdicts import reason
+
+_ROUNDING = 1e-12  # a difference of cosines below is one of equal texts
 
 
 def unit_vectors(vectors: np.ndarray) -> np.ndarray:
@@ -61,6 +57,43 @@ def unit_sums(vectors: np.ndarray, codes: np.ndarray, n: int) -> tuple[np.ndarra
     return sums, sizes
 
 
+def mean_similarities(
+    sums: np.ndarray, sizes: np.ndarray, sides: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the mean cosine of documents of different units, of the units on a side.
+
+    Parameters
+    ----------
+    sums : numpy.ndarray of float64, shape (U, D)
+        Vectors of length 1, added up over each unit.
+    sizes : numpy.ndarray of float64, shape (U,)
+        How many, or what they count.
+    sides : numpy.ndarray of bool, shape (U, w)
+        Which units are on the side.
+
+    Returns
+    -------
+    tuple of numpy.ndarray of float64, shape (w,) and (U, w)
+        The means, NaN of fewer than two units, and what each unit adds to their variance's square
+        root: the mean less that without it, to first order.
+    """
+    own, squares = sides.astype(float), np.sum(sums**2, axis=1)
+    total, n = sums.T @ own, sizes @ own  # (D, w), (w,)
+    pairs = n**2 - sizes**2 @ own
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = (np.sum(total**2, axis=0) - squares @ own) / pairs
+        beside = sizes[:, None] * n - sizes[:, None] ** 2
+        parts = 2 * own * (sums @ total - squares[:, None] - value * beside) / pairs
+    return value, parts
+
+
+def _variances(parts: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Add up the squares of what units add, (U, w), of so many units (w,): (w,)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = units / (units - 1) * np.sum(parts**2, axis=0)
+    return found
+
+
 def randomized_similarities(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
     """Draw t of the difference of both similarities, and last that of the data: (n + 1,)."""
     units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
@@ -71,8 +104,18 @@ def randomized_similarities(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray
         held.append((weight * sums, weight * sizes))
     sums, sizes = held[0][0] + held[1][0], held[0][1] + held[1][1]
     own = (np.arange(len(sizes)) < units.n[0])[:, None]
-    both = (compared_similarities(sums, sizes, x)[1] for x in (*units.labels(n, seed), own))
-    return np.concatenate(list(both))
+    found = []
+    for sides in (*units.labels(n, seed), own):
+        values, variances = [], []
+        for side in (sides, ~sides):
+            value, parts = mean_similarities(sums, sizes, side)
+            values.append(value)
+            variances.append(_variances(parts, np.sum(side & (sizes > 0)[:, None], axis=0)))
+        difference = values[1] - values[0]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            t = difference / np.sqrt(variances[0] + variances[1])
+        found.append(np.where(np.abs(difference) < _ROUNDING, 0.0, t))
+    return np.concatenate(found)
 
 
 def vendi_score(vectors: np.ndarray) -> float:
@@ -107,7 +150,7 @@ def _own_similarity(text: EmbeddedText, codes: np.ndarray | None) -> _OwnSimilar
     sums, sizes = unit_sums(unit_vectors(text.vectors), units, int(units.max()) + 1)
     filled = sizes > 0
     value, parts = mean_similarities(sums, sizes, filled[:, None])
-    variance = unit_variances(parts, filled.sum()[None])
+    variance = _variances(parts, filled.sum()[None])
     error = StandardError(float(variance[0]), float(filled.sum() - 1))
     within = math.nan if codes is None else _within(sums, sizes)
     return _OwnSimilarity(float(value[0]), parts[:, 0], error, within)
@@ -118,7 +161,7 @@ def _paired_error(first: np.ndarray, second: np.ndarray) -> StandardError:
     n = max(len(first), len(second))
     parts = np.pad(first, (0, n - len(first))) - np.pad(second, (0, n - len(second)))
     used = np.count_nonzero(parts)
-    return StandardError(float(unit_variances(parts[:, None], np.array([used]))[0]), used - 1.0)
+    return StandardError(float(_variances(parts[:, None], np.array([used]))[0]), used - 1.0)
 
 
 def diversity_rows(
@@ -142,7 +185,7 @@ def diversity_rows(
     (samples, first, error, _), (reference, second, other, _) = own.values()
     error = _paired_error(first, second) if pair.prompts else error.with_another(other)
     value = samples - reference
-    value = 0.0 if abs(value) < ROUNDING else value
+    value = 0.0 if abs(value) < _ROUNDING else value
     row = MeasureRow(EMBEDDING, SIMILARITY, value, *error.limits(value, options.confidence))
     if permuted_units.scheme_of(pair.groups) == "draws":
         why = why or reason("clustered")

@@ -20,7 +20,6 @@ from beyond_perplexity.inference.permuted_units import (
 )
 from beyond_perplexity.tendencies import shared_ngrams, taylor
 from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
     SHARED,
     TAYLOR,
     TENDENCIES,
@@ -33,7 +32,6 @@ from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import joined_facts, reason
 
-_MANY = 4  # segments of a document, from which on a slope is not of documents alone
 _BETWEEN = "between documents, as they have few segments: topics more than order"
 SLOPE = Sized(TAYLOR, TENDENCIES[TAYLOR], taylor.SEGMENT)
 
@@ -189,16 +187,19 @@ class SlopeComparison(CurveComparison):
         n = [one.n_segments for one in self.pair.sample_sets]
         if min(n) < taylor.LEAST_SEGMENTS:
             return "", reason("few_segments", n=min(n), least=taylor.LEAST_SEGMENTS)
+        filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
-        held = [one.histograms[LENGTH] for one in self.pair.sample_sets]
-        filled = [own.counts[own.lengths >= taylor.SEGMENT].sum() for own in held]
-        few = np.array(n) < _MANY * np.array(filled)
-        return joined_facts(told, _BETWEEN * bool(few.any())), ""
+        few = any(taylor.has_few(*own) for own in zip(n, filled, strict=True))
+        shuffled = [f"{one.taylor_fit(shuffled=True).alpha:.3f}" for one in self.pair.sample_sets]
+        kept = f"α of words shuffled in their documents: {shuffled[1]} here, {shuffled[0]} in the"
+        return joined_facts(told, f"{kept} reference", _BETWEEN * few), ""
 
     def described(self, how: Measuring) -> Iterator[MeasureRow]:
-        """Yield the slopes of both texts."""
-        for ending, fit in zip(("_reference", ""), self.fits, strict=True):
-            yield MeasureRow(TAYLOR, f"alpha{ending}", fit.alpha)
+        """Yield the slopes of both texts, and of their words shuffled in their documents."""
+        for ending, one in zip(("_reference", ""), self.pair.sample_sets, strict=True):
+            yield MeasureRow(TAYLOR, f"alpha{ending}", one.taylor_fit().alpha)
+            alpha = one.taylor_fit(shuffled=True).alpha
+            yield MeasureRow(TAYLOR, f"alpha_shuffled{ending}", alpha)
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,15 @@ class SharedComparison(CurveComparison):
         units = self._units_kept(how) or single_documents((self.n[0], self.n[1]))
         given = self._tokens, units, len(self.sized.places), how.options.permutations, how.seed
         return shared_ngrams.permuted_shares(*given)
+
+    def told(self, how: Measuring) -> tuple[str, str]:
+        """Say what is shared at every n and what is compared; else why there is no verdict."""
+        told, why = size_told(self.pair, self.sized, self.n)
+        both = zip(self.sized.places, *self.means, strict=True)
+        shares = (
+            f"n = {n}: {own:.3g} here, {other:.3g} in the reference" for n, other, own in both
+        )
+        return joined_facts(*shares, told), why
 
 
 def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:

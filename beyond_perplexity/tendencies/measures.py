@@ -70,6 +70,7 @@ from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
+    SHARED,
     SIGNED,
     SIMILARITY,
     TAYLOR,
@@ -134,11 +135,12 @@ def _averaged(how: Measuring, *, of_words: bool) -> _Draws:
 
 _TVD = ("unigram", "tvd")
 _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
-_CURVES = tendencies_of("curve", "slope", "pairs")
+_CURVES = tendencies_of("curve", "slope")
 # What groups beside independent documents have no sound test for, and why, by the scheme.
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
 _RANKS |= {(TAYLOR, "slope_difference"): "clustered"}
-_UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept"), "draws": _RANKS}
+_UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept")}
+_UNSOUND["draws"] = _RANKS | {(SHARED, "max_difference"): "clustered"}
 # Measure -> the measure of the same tendency whose child it is.
 PARENTS = {
     SIGNED: "ks",

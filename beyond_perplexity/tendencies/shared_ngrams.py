@@ -6,29 +6,29 @@ different prompts. So it does not depend on how many documents there are, and th
 of two documents (rarefaction at two) are what either has less it. A model that writes the same
 phrases in all its documents shares more than people, which no measure of one document sees.
 
-The difference of two texts is tested by randomizations of its t, computed anew in each of them,
-the largest |t| over n = 1 to 4. In a closed vocabulary ``<unk>`` is a word as any other. After
-Hurlbert (1971), The nonconcept of species diversity, Ecology 52, and Li, Galley, Brockett, Gao and
-Dolan (2016), A diversity-promoting objective function for neural conversation models, NAACL.
-D documents, G n-grams, U units, w randomizations at a time, K lengths of n-grams.
+The difference of two texts is tested by randomizations, each of which pairs documents anew, by the
+largest over n = 1 to 4 of |difference|, in standard deviations of its randomizations. (A t of few
+documents would see nothing: its error grows with the n-grams that they share.) The price is that
+texts of unequal numbers of documents, whose pairs share as much but whose documents vary more in
+it, differ, too. In a closed vocabulary ``<unk>`` is a word as any other. After Hurlbert (1971), The
+nonconcept of species diversity, Ecology 52, and Li, Galley, Brockett, Gao and Dolan (2016), A
+diversity-promoting objective function for neural conversation models, NAACL. D documents, G
+n-grams, U units, w randomizations at a time, K lengths of n-grams.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.permuted_units import PermutedUnits
-from beyond_perplexity.inference.similarities import compared_similarities
 from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized, first_tokens
 from beyond_perplexity.tendencies.tokens import TokenBatch, string_hashes
 
 MOST = 2_000  # documents of either text that are compared, spread over it
+_ROUNDING = 1e-12  # a difference below is one of equal texts
 
 
 def beginnings(batch: TokenBatch, size: int) -> np.ndarray:
@@ -116,22 +116,30 @@ def permuted_shares(
 ) -> dict[str, np.ndarray]:
     """Compare what documents share in both texts under randomizations and, last, as they are.
 
-    Of documents (D, N) and (E, N), whose units are those of `units`; see `mean_curves` for what is
-    returned.
+    Of documents (D, N) and (E, N), whose units are those of `units`: ``max_difference`` and ``t``,
+    the largest in standard deviations, (n + 1,) each.
     """
     codes, total, every = np.concatenate(units.codes), sum(units.n), np.concatenate(tokens)
     members = _members(codes, np.repeat(units.weights, [*map(len, tokens)]), total)
-    sizes, held = members.sum(axis=1), []
-    for words, found in enumerate(_ngrams(every, longest), start=1):
-        of_units = (members @ found).tocsc()
+    labels = [*units.labels(n, seed), (np.arange(total) < units.n[0])[:, None]]
+    found = []
+    for words, held in enumerate(_ngrams(every, longest), start=1):
+        of_units = (members @ held).tocsc()
         several = np.diff(of_units.indptr) > 1  # of one unit alone none is shared
-        # Similarities are products of two.
-        held.append(of_units[:, several].tocsr() / math.sqrt(every.shape[1] - words + 1))
-    # Means do not depend on sizes: units are permuted without regard to them.
-    free = units if units.scheme == "prompts" else replace(units, strata=None)
-    drawn = []
-    for sides in (*free.labels(n, seed), (np.arange(total) < units.n[0])[:, None]):
-        both = np.abs([compared_similarities(sums, sizes, sides) for sums in held])  # (K, 2, w)
-        largest, t = both.max(axis=0)
-        drawn.append({"max_difference": largest, "t": t, "place": both[:, 1].argmax(axis=0)})
-    return joined_draws(drawn)
+        sums, sizes = of_units[:, several].tocsr(), members.sum(axis=1)
+        drawn = [_mean(sums, sizes, ~side) - _mean(sums, sizes, side) for side in labels]
+        found.append(np.abs(np.concatenate(drawn)) / (every.shape[1] - words + 1))
+    both = np.stack(found)  # (K, n + 1)
+    both[both < _ROUNDING] = 0
+    with np.errstate(invalid="ignore"):
+        scores = np.nan_to_num(both / np.sqrt(np.mean(both**2, axis=1, keepdims=True)))
+    return {"max_difference": both.max(axis=0), "t": scores.max(axis=0)}
+
+
+def _mean(sums: csr_array, sizes: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """Average what documents of different units share, (U, G) and (U,), on a side, (U, w): (w,)."""
+    own = sides.astype(float)
+    same = (sums * sums).sum(axis=1) @ own
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = np.sum((sums.T @ own) ** 2, axis=0) - same
+        return found / ((sizes @ own) ** 2 - sizes**2 @ own)

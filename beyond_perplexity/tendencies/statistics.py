@@ -25,6 +25,7 @@ from beyond_perplexity.tendencies.document_statistics import (
 )
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.taylor import (
+    SHUFFLED_UNIT,
     TaylorFit,
     fit_slope,
     segment_sums,
@@ -270,7 +271,7 @@ def merge_statistics(
 class Statistics:
     """The sufficient statistics of a sample set: types (V,), sorted, their counts, histograms.
 
-    `segments` (2, V) are the sums of `taylor.segment_sums`, of documents that were counted.
+    `segments` (3, V) are the sums of `taylor.segment_sums`, of documents that were counted.
     """
 
     types: pa.Array
@@ -321,18 +322,26 @@ class Statistics:
         held = self.histograms[LENGTH]
         return 0 if self.segments is None else int(segments_of(held.lengths) @ held.counts)
 
-    def taylor_fit(self) -> TaylorFit:
-        """Fit Taylor's law; NaN for too little text, or where segments were not counted."""
-        sums = np.zeros((2, 0)) if self.segments is None else self.segments
+    @property
+    def n_with_segments(self) -> int:
+        """Documents with a whole segment."""
+        held = self.histograms[LENGTH]
+        return int(held.counts[segments_of(held.lengths) > 0].sum())
+
+    def taylor_fit(self, *, shuffled: bool = False) -> TaylorFit:
+        """Fit Taylor's law; NaN for too little text, or where segments were not counted.
+
+        Of words as they are, or `shuffled` inside their documents.
+        """
+        sums = np.zeros((3, 0)) if self.segments is None else self.segments
+        sums = np.stack([sums[0], sums[2] * SHUFFLED_UNIT]) if shuffled else sums
         return fit_slope(sums, self.n_segments)
 
     def slope_counter(self) -> Callable[[TokenBatch], np.ndarray] | None:
         """Return what counts a document's pseudo-value of the slope; None for too little text."""
-        held, sums = self.histograms[LENGTH], self.segments
-        if sums is None or math.isnan(self.taylor_fit().alpha):
+        if self.segments is None or math.isnan(self.taylor_fit().alpha):
             return None
-        documents = int(held.counts[segments_of(held.lengths) > 0].sum())
-        return slope_counter(self.types, sums, self.n_segments, documents)
+        return slope_counter(self.types, self.segments, self.n_segments, self.n_with_segments)
 
     def ranked(self, ranks: int | None = None) -> np.ndarray:
         """Return the counts of types, most frequent first: int64, shape (min(V, ranks),)."""

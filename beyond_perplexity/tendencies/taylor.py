@@ -4,7 +4,10 @@ Documents are cut into segments of 64 words; what is left over is left out. α i
 against ln μ by least squares over the words with 10 occurrences or more: 0.5 where words are drawn
 one by one, more where they come in bursts, as topics do. Of fewer than 100 segments it is too small
 and not given (shuffled text: 0.46 of 20, 0.49 of 100, 0.498 of 600). Where documents have few
-segments, it is a matter of topics between documents more than of order.
+segments, it is a matter of topics between documents more than of order: a text whose words are
+shuffled inside the whole segments of each document keeps its topics, and has no order. Its expected
+Σ c² is known: of n words in S segments, C of them one word, C² / S + C (n - C) (n - 64) / (n (n -
+1)), as counts in segments are hypergeometric. Its slope stands beside α.
 
 A document adds to α, to first order, Σ (p_w c + q_w c²) over its segments and words, with p and q
 of the law of its text. With that its pseudo-value is a number of the document, and the difference
@@ -27,7 +30,9 @@ from beyond_perplexity.tendencies.tokens import TokenBatch
 SEGMENT = 64  # words
 LEAST_SEGMENTS = 100  # of a text, for a slope
 LEAST_COUNTED = 10  # of a word
+SHUFFLED_UNIT = 1e-4  # that expected sums of shuffled words are held in
 UNIT = 1e-6  # that the pseudo-values of documents are held in
+_MANY = 4  # segments of a document, from which on a slope is not of documents alone
 _BLOCK = 1024  # documents that are sorted at a time
 
 
@@ -43,6 +48,11 @@ class TaylorFit(NamedTuple):
 def segments_of(lengths: np.ndarray) -> np.ndarray:
     """Return how many whole segments documents of some lengths have."""
     return lengths // SEGMENT
+
+
+def has_few(segments: float, documents: float) -> bool:
+    """Say whether documents with a segment have so few that a slope is of documents alone."""
+    return segments < _MANY * documents
 
 
 def _cells(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -64,16 +74,26 @@ def _cells(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def segment_sums(batch: TokenBatch) -> np.ndarray:
-    """Add up counts of types in segments, and their squares: int64, (2, V)."""
-    _, types, counts = _cells(batch)
+    """Add up counts of types in segments, their squares, and these for shuffled words: (3, V).
+
+    int64; the last, of words shuffled inside their documents, in units.
+    """
+    documents, types, counts = _cells(batch)
+    width, segments = max(len(batch.types), 1), segments_of(batch.lengths)
+    keys, places = np.unique(documents * width + types, return_inverse=True)
+    own, s = np.bincount(places, counts, len(keys)), segments[keys // width]
+    n = s * SEGMENT
+    expected = own**2 / s + own * (n - own) * (n - SEGMENT) / (n * (n - 1))
     sums = [np.bincount(types, counts**power, len(batch.types)) for power in (1, 2)]
+    shuffled = np.rint(expected / SHUFFLED_UNIT)
+    sums.append(np.bincount(keys % width, shuffled, len(batch.types)))
     return np.stack(sums).astype(np.int64)
 
 
 def fit_slope(sums: np.ndarray, segments: int) -> TaylorFit:
-    """Fit α to sums of counts and of their squares (2, V); NaN for too little text."""
+    """Fit α to sums of counts and of their squares (2 or 3, V); NaN for too little text."""
     words = np.flatnonzero(sums[0] >= LEAST_COUNTED)
-    mean, square = sums[:, words] / max(segments, 1)
+    mean, square = sums[:2, words] / max(segments, 1)
     variance = square - mean**2
     words, mean, variance = (own[variance > 0] for own in (words, mean, variance))
     x, y = np.log(mean), np.log(variance) / 2
@@ -89,7 +109,7 @@ def slope_counter(
     """Return what counts the pseudo-value of the slope of each document, in units: int64, (D,).
 
     It is α and what the document adds to it, so that α is the mean over the documents of the text
-    with these `sums` (2, V) of types (V,), segments, and documents of a segment or more.
+    with these `sums` (3, V) of types (V,), segments, and documents of a segment or more.
     """
     fit = fit_slope(sums, segments)
     x = fit.log_mean - fit.log_mean.mean()

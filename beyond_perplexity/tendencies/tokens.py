@@ -276,7 +276,8 @@ def vocabulary_words(path: str | Path) -> pa.Array | None:
         raise _no_vocabulary(path, error.line, f"not JSON ({error})") from error
 
 
-_SUMS = ("count", "segment_count", "segment_squares")  # see `taylor` of the last two
+# See `taylor` of the last three.
+_SUMS = ("count", "segment_count", "segment_squares", "segment_shuffled")
 COUNTED = pa.schema([("type", pa.string()), *((name, pa.int64()) for name in _SUMS)])
 _ROWS = 65_536  # of a run held at a time while merging
 
@@ -329,8 +330,8 @@ class TypeCounter:
         self._folder.cleanup()
 
     def add(self, types: pa.Array, counts: np.ndarray, segments: np.ndarray | None = None) -> None:
-        """Add counts, int64, (V,), of types, string, (V,), and sums of segments, int64, (2, V)."""
-        own = np.zeros((2, len(types)), np.int64) if segments is None else segments
+        """Add counts, int64, (V,), of types, string, (V,), and sums of segments, int64, (3, V)."""
+        own = np.zeros((len(_SUMS) - 1, len(types)), np.int64) if segments is None else segments
         columns = [pa.array(x, pa.int64()) for x in (counts, *own)]
         table = pa.table([types, *columns], schema=COUNTED)
         self._held.append(table)

@@ -184,6 +184,7 @@ def _curves_of(source, shift, random):
     parts += [
         _part(source, "taylor", means, spreads),
         _part(source, "taylor_fit", means, means ** (0.55 + shift)),
+        _part(source, "taylor_shuffled", means, means ** (0.52 + shift)),
         _part(source, "recurrence", 2.0 ** np.arange(8), 0.01 * 0.5 ** np.arange(8) + shift, 0.002),
         _part(source, "novelty", sizes, 1 - np.exp((0.2 + shift) * (1 - sizes)), 0.01),
     ]

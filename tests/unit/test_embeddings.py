@@ -26,7 +26,6 @@ from benchmarks.calibration_embeddings import (
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.inference.permuted_units import permuted_units
-from beyond_perplexity.inference.similarities import mean_similarities
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies import (
@@ -493,10 +492,10 @@ def test_similarities_are_those_of_double_loops_and_their_error_of_a_derivative(
     assert difference.low < difference.value < difference.high
     sums, sizes = diversity.unit_sums(diversity.unit_vectors(vectors), groups, 6)
     every = np.ones((6, 1), bool)
-    value, parts = mean_similarities(sums, sizes, every)
+    value, parts = diversity.mean_similarities(sums, sizes, every)
     for unit in range(6):
         weight = np.where(np.arange(6) == unit, 1 + 1e-6, 1.0)
-        moved, _ = mean_similarities(weight[:, None] * sums, weight * sizes, every)
+        moved, _ = diversity.mean_similarities(weight[:, None] * sums, weight * sizes, every)
         assert (moved - value) / 1e-6 == pytest.approx(parts[unit], rel=1e-3, abs=1e-6)
 
 

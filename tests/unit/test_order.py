@@ -408,6 +408,27 @@ def test_taylor_is_a_regression_and_half_for_shuffled_words() -> None:
         assert (values[left] - fit.alpha) / long.sum() == pytest.approx(change, abs=2e-4)
 
 
+def test_words_shuffled_in_their_documents_have_the_slope_of_many_shuffles() -> None:
+    """Oracle: 200 shuffles of the words of each document's whole segments."""
+    rng = np.random.default_rng(14)
+    held = counted(texts := texts_of([*uneven(rng, 60), rng.integers(199, size=70)]))
+    whole, drawn = [own[: len(own) // 64 * 64] for own in map(str.split, texts.to_pylist())], []
+    for _ in range(200):
+        one = counted(pa.array([" ".join(rng.permutation(own)) for own in whole]))
+        drawn.append((one.segments[1, pc.index_in(held.types, one.types).fill_null(0)], one))
+    squares = np.array([own for own, _ in drawn], float)
+    squares[:, pc.index_in(held.types, drawn[0][1].types).is_null()] = 0  # beyond the segments
+    error = squares.std(axis=0) / np.sqrt(200)
+    z = (squares.mean(axis=0) - held.segments[2] * taylor.SHUFFLED_UNIT) / np.maximum(error, 1e-3)
+    assert np.abs(z).max() < 4.5
+    assert z.std() == pytest.approx(1, abs=0.25)
+    slopes = np.array([one.taylor_fit().alpha for _, one in drawn])
+    assert held.taylor_fit(shuffled=True).alpha == pytest.approx(slopes.mean(), abs=0.01)
+    # A document of one segment is its own shuffle.
+    once = taylor.segment_sums(tokenize_batch(texts_of([rng.integers(9, size=100)])))
+    assert (once[2] * taylor.SHUFFLED_UNIT).tolist() == once[1].tolist()
+
+
 def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
     rng = np.random.default_rng(13)
     law = 1 / np.arange(1, 150)
@@ -428,6 +449,9 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
         assert rows["taylor", "alpha"].value == pytest.approx(slopes[1])
         assert (row.p_value <= 0.05) == differs
         assert "between documents" in row.fact
+        kept = rows["taylor", "alpha_shuffled"].value
+        assert kept == both[1].taylor_fit(shuffled=True).alpha
+        assert f"shuffled in their documents: {kept:.3f} here" in row.fact
         assert row.value_all < row.high
         assert 0 < row.baseline < 0.1
     codes = np.arange(120) // 2

@@ -33,7 +33,8 @@ from benchmarks.attributions import AttributionCases
 from benchmarks.coverages import CoverageCases, ZipfCases
 from benchmarks.levels import ANY, LevelCases
 from benchmarks.populations import Articles
-from benchmarks.powers import PowerCases, PromptPowerCases
+from benchmarks.powers import PowerCases
+from benchmarks.prompt_powers import PromptPowerCases
 from benchmarks.prompts import PromptCases
 from benchmarks.words import WordCases
 from beyond_perplexity.storage.fingerprint import fingerprint

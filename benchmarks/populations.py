@@ -9,6 +9,7 @@ model would write them. T tokens, D documents, G groups.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.stats import nbinom
 
+from beyond_perplexity.tendencies.document_statistics import SIZED, Sized
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
 from beyond_perplexity.tendencies.taylor import segment_sums
@@ -65,10 +67,10 @@ class Drawn:
         return replace(self, types=types, ids=np.minimum(self.ids, vocabulary).astype(np.int32))
 
 
-def count(drawn: Drawn, classes: ClassOptions) -> Statistics:
+def count(drawn: Drawn, classes: ClassOptions, names: Mapping[str, Sized] = SIZED) -> Statistics:
     """Count the sufficient statistics of documents in memory, as `StatisticsCounter` does."""
     batch = TokenBatch(drawn.types, drawn.ids, drawn.offsets)
-    histograms = histograms_of(value_counter(classes)(batch))
+    histograms = histograms_of(value_counter(classes, names)(batch))
     counts = np.bincount(drawn.ids, minlength=len(drawn.types))
     order = pc.sort_indices(drawn.types).to_numpy()
     order = order[counts[order] > 0]

@@ -2,16 +2,15 @@
 
 Several references are drawn from a population, and the effects of each are looked up with the power
 that they are said to reach. Then pairs are drawn from the population itself: human documents or
-groups, and documents that are shifted word by word, as `tendencies.shifts` says, by the effect of
-one of the references in turn. The rate of what is found is held against the mean of what is
-printed.
+groups, and documents that are shifted, as `tendencies.shifts` says, by the effect of one of the
+references in turn: word by word, or in what is counted of them (`order_shifts`). The rate of what
+is found is held against the mean of what is printed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pkgutil import resolve_name
@@ -21,35 +20,53 @@ import pyarrow as pa
 from scipy.optimize import brentq
 
 from benchmarks.levels import LEVEL, SEED, TESTS, Population, opened
+from benchmarks.order_shifts import Larger
 from benchmarks.populations import Articles, Drawn, Topics, count
-from benchmarks.prompts import Answered, beginnings
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.prompts import Prompts, shortest
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.answers import Texts
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TENDENCIES
+from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    OF_FAMILIES,
+    SHARES,
+    SIGNED,
+    TENDENCIES,
+)
+from beyond_perplexity.tendencies.document_curves import randomized_curves
 from beyond_perplexity.tendencies.document_measures import randomized_numbers, randomized_types
 from beyond_perplexity.tendencies.document_shifts import RankShift
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import without_verdict
-from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, paired
-from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
+from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
+from beyond_perplexity.tendencies.sensitivity import Population as Text
 from beyond_perplexity.tendencies.sensitivity import (
     count_documents_by_type,
     minimum_detectable_effects,
 )
-from beyond_perplexity.tendencies.text_comparison import with_cut
-from beyond_perplexity.tendencies.tokens import WHOLE_TEXT
-from beyond_perplexity.tendencies.word_classes import ClassOptions
+from beyond_perplexity.tendencies.shifts import Shift
 from beyond_perplexity.tendencies.word_measures import randomized_words
 
 POWER = 0.8
-REFERENCES = 10
-PAIRS = 400
-PROMPT_REFERENCES, PROMPT_PAIRS = 6, 100  # of answers to prompts: the pairs of `compare`
+REFERENCES, PAIRS = 10, 400
+RANDOMIZED = {
+    "ranks": randomized_words,
+    "words": randomized_words,
+    "types": randomized_types,
+    "curve": randomized_curves,
+    "slope": randomized_curves,
+}
 Key = tuple[str, str]
 Printed = tuple[float, float]  # the shift, and the power that it reaches
+
+
+class OfOrder(Text):
+    """The tendencies of order of a text."""
+
+    def shifts(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
+        """List their shifts alone."""
+        for shift in super().shifts(options, seed):
+            if shift.tendency in OF_FAMILIES:
+                yield shift
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,7 @@ class References:
     grouped: bool
     many: int = REFERENCES
     pairs: int = PAIRS
+    kind: type[Text] = Text  # whose shifts are looked at
 
     @cached_property
     def drawn(self) -> list[Drawn]:
@@ -90,6 +108,7 @@ class References:
             "reference",
             self.population.classes,
             groups=drawn.groups if self.grouped else None,
+            kind=self.kind,
         )
 
     def _effects(self, number: int) -> dict[Key, Printed]:
@@ -100,6 +119,8 @@ class References:
         for row in table.to_pylist():
             if row["minimum_detectable_effect"] is not None:
                 x, power = row["relative"], row["power_reached"]
+                if row["tendency"] in OF_FAMILIES:  # in its own unit
+                    x = row["minimum_detectable_effect"]
                 if row["tendency"] in SHARES:  # a share s grows by x (1 - s)
                     change = row["minimum_detectable_effect"]
                     x = change / (1 - change / x)
@@ -225,14 +246,27 @@ class PrintedPower:
         """Draw a pair and test it: whether the shift is found."""
         held, number = self.references, repeat % self.references.many
         rng = stream(SEED, f"calibration/{self.name}/{self.key}", repeat)
-        human, (x, _) = held.human(rng), self.printed[number]
+        human, classes = held.human(rng), held.population.classes
         plain = held.population.documents(rng, len(human))
-        model = self._shifted(Shifted.of(held.drawn[number]), plain, x, rng)
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
-        with opened(human, model, held.population.classes, (held.grouped, False)) as pair:
-            return {" ".join(self.key): _p_value(pair, self.key, seed) <= LEVEL}
+        if self.key[0] in OF_FAMILIES:
+            pairs = self.larger[number].opened(human, plain, classes, held.grouped, rng)
+        else:
+            how = Shifted.of(held.drawn[number])
+            model = self.shifted(how, plain, self.printed[number][0], rng)
+            pairs = opened(human, model, classes, (held.grouped, False))
+        with pairs as pair:
+            return {" ".join(self.key): p_value_of(pair, self.key, seed) <= LEVEL}
 
-    def _shifted(self, how: Shifted, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
+    @cached_property
+    def larger(self) -> list[Larger]:
+        """The shifts of a number, a curve or the slope, of each reference."""
+        both = zip(self.references.drawn, self.printed, strict=True)
+        classes = self.references.population.classes
+        return [Larger.of(count(own, classes), self.key[0], x) for own, (x, _) in both]
+
+    def shifted(self, how: Shifted, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
+        """Shift documents word by word."""
         tendency = self.key[0]
         if tendency in SHARES:
             classes = self.references.population.classes
@@ -243,7 +277,7 @@ class PrintedPower:
         return shifts.get(tendency, how.fewer)(plain, x, rng)
 
 
-def _p_value(pair: SampleSetPair, key: Key, seed: int) -> float:
+def p_value_of(pair: SampleSetPair, key: Key, seed: int) -> float:
     """Test one measure as `measures.tested_rows` does, without the others; 1 for no verdict."""
     if without_verdict(pair, key[0]):
         return 1.0
@@ -253,108 +287,9 @@ def _p_value(pair: SampleSetPair, key: Key, seed: int) -> float:
         assert pair.documents is not None
         p_value = held_out_distance(pair.documents, pair.groups, seed).p_value
     else:
-        words, types = kind in ("words", "ranks"), kind == "types"
-        draw = randomized_words if words else randomized_types if types else randomized_numbers
-        drawn = draw(how)[key]
+        drawn = RANDOMIZED.get(kind, randomized_numbers)(how)[key]
         p_value = permutation_p(float(drawn[-1]), drawn[:-1], two_sided=key[1] == SIGNED)
     return 1.0 if math.isnan(p_value) else p_value
-
-
-@dataclass(frozen=True)
-class PromptReferences(References):
-    """The same of answers to prompts; the populations of shifts are their cut answers."""
-
-    asked: Answered = field(kw_only=True, repr=False)
-
-    @cached_property
-    def sides(self) -> list[tuple[Drawn, Drawn, Prompts]]:
-        """The answers of both sides of each reference."""
-        rngs = (stream(SEED, f"powers/{self.asked.name}", r) for r in range(self.many))
-        return [self.asked.answers_of(self.asked.drawn(rng), SEED) for rng in rngs]
-
-    @cached_property
-    def drawn(self) -> list[Drawn]:
-        """The cut answers of both sides of each reference."""
-        found = []
-        for human, model, prompts in self.sides:
-            first, second = cut_alike(human, model, prompts)
-            ends = np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]])
-            ids, groups = (
-                np.concatenate([getattr(x, k) for x in (first, second)]) for k in ("ids", "groups")
-            )
-            found.append(Drawn(first.types, ids, ends, groups))
-        return found
-
-    def _table(self, number: int) -> pa.Table:
-        human, model, prompts = self.sides[number]
-        with opened_answers(human, model, prompts, self.population.classes) as pair:
-            return prompt_effects(pair, MeasurementOptions(), self._how, SEED, "reference")
-
-
-def cut_alike(human: Drawn, model: Drawn, prompts: Prompts) -> tuple[Drawn, Drawn]:
-    """Cut pairs of answers to equal lengths."""
-    lengths = shortest(prompts.pairs, (np.diff(human.offsets), np.diff(model.offsets)))
-    return beginnings(human, lengths[0]), beginnings(model, lengths[1])
-
-
-@contextmanager
-def opened_answers(
-    human: Drawn, model: Drawn, prompts: Prompts, classes: ClassOptions
-) -> Iterator[SampleSetPair]:
-    """Bring answers together as the package does."""
-    sets = count(human, classes), count(model, classes)
-
-    def both() -> Texts:
-        return iter([human.texts]), iter([model.texts])
-
-    with (
-        paired(*sets, both(), groups=prompts, classes=classes) as pair,
-        with_cut(pair, both, prompts.pairs, WHOLE_TEXT, classes) as cut,
-    ):
-        yield cut
-
-
-@dataclass(frozen=True)
-class PrintedPromptPower(PrintedPower):
-    """The same of answers to prompts: those of one side are shifted, of words behind the cut."""
-
-    references: PromptReferences = field(repr=False)
-
-    def __call__(self, repeat: int) -> dict[str, bool]:
-        """Draw answers and test them: whether the shift is found."""
-        held, number = self.references, repeat % self.references.many
-        rng = stream(SEED, f"calibration/{self.name}/{self.key}", repeat)
-        seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
-        human, plain, prompts = held.asked.answers_of(held.asked.drawn(rng), seed)
-        of_words = TENDENCIES[self.key[0]].kind in ("words", "ranks", "types")
-        if of_words:
-            human, plain = cut_alike(human, plain, prompts)
-        model = self._shifted(Shifted.of(held.drawn[number]), plain, self.printed[number][0], rng)
-        classes, texts = held.population.classes, ([human.texts], [model.texts])
-        sets = count(human, classes), count(model, classes)
-        with paired(*sets, texts, groups=prompts, classes=classes) as pair:
-            pair = replace(pair, cut=pair)
-            return {" ".join(self.key): _p_value(pair, self.key, seed) <= LEVEL}
-
-
-class PromptPowerCases:
-    """The cases of answers to prompts; `articles` is not used."""
-
-    def __init__(self, articles: Articles | None) -> None:
-        del articles
-
-    def __iter__(self) -> Iterator[PrintedPromptPower]:
-        topics = Topics(n_topics=40, own=60)
-        for name, n, answers, authors in (
-            ("200 prompts", 200, 1, 1),
-            ("80 prompts with 3 answers each", 80, 3, 1),
-            ("240 prompts of 80 authors", 240, 1, 3),
-        ):
-            asked = Answered(name, topics, n, (answers, answers), authors=authors)
-            given = topics, n, n * answers, authors > 1, PROMPT_REFERENCES, PROMPT_PAIRS
-            held = PromptReferences(*given, asked=asked)
-            for key in held.keys:
-                yield PrintedPromptPower(f"power, {name}", held, key)
 
 
 class PowerCases:
@@ -367,9 +302,14 @@ class PowerCases:
         populations: dict[str, Population] = {"": Topics(size=8.0)}
         if self._articles:
             populations["real, "] = self._articles
+        # As long as tendencies of order need documents; more references in less time.
+        populations["long, "] = Topics(n_types=4_000, size=5.0, mean=150.0)
         for name, population in populations.items():
             for units, n, grouped in ((600, 200, False), (150, 600, True)):
-                held = References(population, units, n, grouped)
+                how = REFERENCES, PAIRS, Text
+                if name == "long, ":
+                    how = 10 if grouped else 20, 100, OfOrder
+                held = References(population, units, n, grouped, *how)
                 unit = "groups, documents" if grouped else "documents"
                 for key in held.keys:
                     if key[0] != "symbols":  # a share, as stop words are

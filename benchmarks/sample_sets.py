@@ -6,7 +6,7 @@ random documents of its test split stand against as many documents of a sample s
 same split (nothing differs), the same with the words of each shuffled, or with its sentences
 shuffled, and samples of a model, of which it draws more than the run has. Both are read as the run
 reads them, in the vocabulary that it shares. Baselines are of halves of the reference; p-values are
-adjusted for the sample set (Holm).
+adjusted for the sample set (Holm). The judge is a model of the run that wrote none of the samples.
 
 A cell is the share of the repeats in which a tendency has a star, in any of its rows. Its standard
 error is at most 1 / (2 √repeats). Repeats share documents: they are of one split and one model.
@@ -32,6 +32,7 @@ from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.definitions import TENDENCIES, MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
+from beyond_perplexity.tendencies.judge import Judge, JudgedText, judge_rows, open_judge
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import paired
@@ -42,6 +43,7 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_wo
 
 SEED = 20261126
 DRAWN = 1_200  # documents of a model, from which those of a repeat are taken
+JUDGE = "kn-5"
 TESTS = MeasurementOptions(permutations=399, bootstrap=0, monte_carlo=0)
 MODELS = {
     "trigram": ("ancestral",),
@@ -81,6 +83,7 @@ class Compared:
     human: Sequence[str] = field(repr=False)
     classes: ClassOptions = field(repr=False)
     view: TextView = field(repr=False, default=WHOLE_TEXT)
+    judge: Judge | None = field(repr=False, default=None)
     samples: Sequence[str] | None = field(repr=False, default=None)
     change: Change = field(repr=False, default=CHANGES["human text"])
     n: int = 400
@@ -103,9 +106,18 @@ class Compared:
         reference, samples = (count_texts([side], self.classes, self.view) for side in texts)
         given = reference, samples, ([texts[0]], [texts[1]])
         seed = stream_key(SEED, f"sample sets/{self.name}/{repeat}")
+        others = self._judged(texts, seed)
         with paired(*given, read=self.view.batch, classes=self.classes) as pair:
             baselines = reference_baselines(pair, TESTS, seed)
-            return measure_rows(pair, TESTS, seed, baselines=baselines)
+            return measure_rows(pair, TESTS, seed, baselines=baselines, others=others)
+
+    def _judged(self, texts: tuple[pa.Array, pa.Array], seed: int) -> list[MeasureRow]:
+        if self.judge is None:
+            return []
+        read = [self.view.batch(side).texts().to_pylist() for side in texts]
+        reference = JudgedText.of(read[0], self.judge, None, "the reference")
+        samples = JudgedText.of(read[1], self.judge, reference.size, self.name)
+        return judge_rows((reference, samples), (None, None), TESTS, seed, "")
 
     def __call__(self, repeat: int) -> dict[str, str]:
         """Say of every tendency what was found: a star in any row, else what its distance says."""
@@ -132,9 +144,10 @@ def cases(results: Path, n: int) -> Iterator[Compared]:
     whole = TextView(view.words)
     training = TrainingText.of(map(whole.batch, read_texts([documents], split="train")))
     classes = ClassOptions(load_stop_words("gensim"), True, training)
+    judge = open_judge(str(Path(results, "models", JUDGE)), "cpu")
     human = [x for texts in read_texts([documents], split="test") for x in texts.to_pylist()]
     for name, change in CHANGES.items():
-        yield Compared(name, human, classes, view, None, change, n)
+        yield Compared(name, human, classes, view, judge, None, change, n)
     for family, decodings in MODELS.items():
         model, vocabulary, _ = load_model(Path(results, "models", family))
         for decoding in decodings:
@@ -148,7 +161,7 @@ def cases(results: Path, n: int) -> Iterator[Compared]:
                 maximum_length=given["generation"]["maximum_length"],
             )
             samples = to_table(list(drawn), vocabulary)["text"].to_pylist()
-            yield Compared(f"{family}, {decoding}", human, classes, view, samples, n=n)
+            yield Compared(f"{family}, {decoding}", human, classes, view, judge, samples, n=n)
 
 
 def table(found: Mapping[str, Sequence[Mapping[str, str]]]) -> str:

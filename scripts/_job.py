@@ -106,10 +106,8 @@ OF_REFERENCE = (
 
 
 def leave_out_pandas() -> None:
-    """Let pyarrow look for pandas in vain: it would import it with the first list that it is given.
-
-    A job that needs pandas imports it before, or by `from_pandas` and `to_pandas`, which look anew.
-    """
+    """Let pyarrow look for pandas in vain, which it would import with the first list that it is
+    given; a job that needs pandas imports it itself."""
     if "pandas" not in sys.modules:
         found, sys.path = sys.path, []
         pa.array([])

@@ -83,10 +83,8 @@ def _baselines(
 def _measure(
     given: Given, sample_sets: SampleSets, options: MeasurementOptions, record: dict[str, object]
 ) -> SampleSets:
-    """Write the tables of a sample set: read in its vocabulary, as it is, and of subsets.
-
-    Returns what was counted of both texts in the vocabulary.
-    """
+    """Write the tables of a sample set, read in its vocabulary, as it is, and of subsets; return
+    what was counted of both texts in the vocabulary."""
     if not (given.reference_documents and given.sample_documents):
         with paired(*sample_sets, None) as pair:
             rows = measure_rows(pair, options, given.seed)

@@ -30,12 +30,8 @@ _BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, Assertio
 
 
 def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[checks.Finding]:
-    """Make the checks of some names, or all, in the order of their table.
-
-    A check in which the model fails with an error is a failed check. A failed check names another
-    that explains it. A model of 16 bits is also tried in float32, with the same weights: a fault of
-    logic shows there, where rounding is no excuse for it.
-    """
+    """Make checks in the order of their table, an error of the model being a failed one, and failed
+    ones of 16 bits also in float32: a fault of logic shows there, where rounding is no excuse."""
     wanted = checks.wanted_checks(names, checks.CHECKS)
     found = [_make(name, row, subject) for name, row in wanted.items()]
     if narrow_parts(subject.model):

@@ -1,9 +1,5 @@
-"""The table of checks, what a check finds, and what is said of it in words.
-
-A new check is a function of a `subject.Subject` that returns `Evidence`, and a row of
-``checks.toml``; a program whose numbers would stand beside ours is a function of a `rosetta.Speech`
-and a row here.
-"""
+"""The tables of checks (rows of ``checks.toml``) and of programs, what a check finds, and its
+words."""
 
 from __future__ import annotations
 
@@ -28,10 +24,8 @@ _HOME = "beyond_perplexity.auditing"
 
 
 class Evidence(NamedTuple):
-    """What a check measured: its largest deviation, in the unit of its row, and where that was.
-
-    NaN: a number was none. `compared` tells how many things were compared.
-    """
+    """What a check measured: its largest deviation, in the unit of its row (NaN: a number was
+    none), of how many things `compared`, and where that was."""
 
     worst: float
     compared: int
@@ -151,11 +145,8 @@ class Program(NamedTuple):
 
 
 class PrintedNumber(NamedTuple):
-    """One number that a program of `PROGRAMS` would print, and what makes it differ from others.
-
-    `value` is NaN where the program would refuse the text; `predictions` tells how many tokens it
-    scores.
-    """
+    """One number that a program of `PROGRAMS` would print, of how many `predictions` (NaN: it would
+    refuse the text), and what makes it differ from others."""
 
     program: str
     name: str
@@ -201,11 +192,8 @@ CUT_AT = 1000  # characters of a document: enough for a window or two
 
 
 def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
-    """Draw documents from a stream that is not held, each cut at the last blank within `CUT_AT`.
-
-    A reservoir: each document with a character that is no white space is as likely as any other.
-    They come in the order of the stream.
-    """
+    """Draw documents by a reservoir, each with a character that is no white space as likely as any
+    other, in the order of the stream, cut at the last blank within `CUT_AT`."""
     kept: dict[int, tuple[int, str]] = {}
     generator = stream(seed, "audit/sample")
     for number, text in enumerate(text for text in texts if text.strip()):

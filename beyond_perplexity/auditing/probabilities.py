@@ -33,12 +33,8 @@ def chosen_ids(subject: Subject, shares: Tensor) -> Tensor:
 
 
 def check_normalization(subject: Subject) -> Evidence:
-    """Add up what the model scores every id with, after the prefixes of some pieces.
-
-    Of a large vocabulary the most probable ids and some at random are scored, and the rest is taken
-    to have what the softmax of the logits leaves it. A prefix that is itself impossible has no
-    distribution and is left out.
-    """
+    """Add up what the model scores every id with after some possible prefixes; of a large
+    vocabulary some ids are scored, and the rest has what the softmax leaves it."""
     inputs = subject.pieces[:_ROWS_SUMMED, :_PLACES_SUMMED]  # (B, T)
     rows = len(inputs)
     shares = distributions(subject.logits(inputs))  # (B, T, V)
@@ -62,11 +58,8 @@ def check_normalization(subject: Subject) -> Evidence:
 
 
 def check_continuations(subject: Subject) -> Evidence:
-    """Compare P(prefix) with the sum of P of all that may follow it: each next token, and the end.
-
-    P is that of whole token strings, scored from their beginning, and not a row of logits. From the
-    empty text on the argmax tokens are followed to a depth, and a random one.
-    """
+    """Compare P(prefix), of whole token strings, with the sum of P of each next token and the end,
+    from the empty text on along argmax tokens to a depth, and a random one."""
     limit = subject.model.context_length or math.inf
     nodes: list[tuple[int, ...]] = [()]
     aside: tuple[int, ...] | None = None  # followed by one token alone
@@ -129,11 +122,8 @@ _ROWS, _LONGEST = 4, 128  # texts that the model writes, and how long they may b
 
 
 def check_logits(subject: Subject) -> Evidence:
-    """Count logits that are NaN or +∞, and scores that are NaN or above ln 1 = 0.
-
-    Beside the pieces one row is as long as the context allows. −∞ is no fault: it is the logit of
-    what is impossible.
-    """
+    """Count logits that are NaN or +∞ (−∞ is that of what is impossible), and scores that are NaN
+    or above ln 1 = 0, also in a row as long as the context."""
     rows = [subject.pieces, subject.long_row(subject.pieces)]
     long = rows[1].shape[1]
     wrong, seen, first = 0, 0, ""
@@ -155,11 +145,8 @@ def check_logits(subject: Subject) -> Evidence:
 
 
 def check_possible(subject: Subject) -> Evidence:
-    """Look for one text with a probability above 0, in the sample and in what the model writes.
-
-    A model of counts may find each text of a sample impossible, and yet be a distribution: what it
-    writes by itself is possible as soon as it may end.
-    """
+    """Look for one text with a probability above 0, in the sample and in what the model writes: a
+    model of counts may find all of a sample impossible, and yet be a distribution."""
     scores = [score.log_prob for score in score_encoded(subject.model, subject.encoded)]
     found = sum(score != -math.inf for score in scores)
     if found:
@@ -196,12 +183,8 @@ _NOTICED = 1e-3  # nats a prediction, above which an explanation is looked for
 
 
 def check_likelihood(subject: Subject) -> Evidence:
-    """Compare ln P that the scoring program gives texts with the sum over the rows of logits.
-
-    The texts are beginnings that the context holds whole, so that no window is cut, and an empty
-    one. The deviation is in nats a prediction. Where it is too large, the detail names the mistake
-    that explains the number, if one does.
-    """
+    """Compare ln P that the scoring program gives beginnings of texts within the context, and an
+    empty one, with the sum over logits, nats a prediction; name the mistake that explains it."""
     texts = _beginnings(subject)
     encoded = subject.vocabulary.encode(texts)
     rows = {row.doc_id: row for row in subject.rows(texts)}

@@ -1,7 +1,7 @@
 """A model that is asked as other programs ask it: windows of tokens, each prediction scored once.
 
-Other programs take the softmax over every row of the output layer, also over those that no text
-has, and know a model's own ids alone. `Speech` does so too.
+They take the softmax over every row of the output layer, also over those that no text has, and know
+a model's own ids alone. `Speech` does so too.
 """
 
 from __future__ import annotations
@@ -32,11 +32,8 @@ LIMITLESS = 2048  # tokens of context where a model has no limit, as lm-evaluati
 
 @dataclass(frozen=True)
 class Speech:
-    """A model, its tokenizer and a text, as another program sees them.
-
-    `texts` are documents, held as the other programs hold them; `kind` tells whether they are words
-    joined by one blank; `context_length` limits what a prediction sees, None: as the model does.
-    """
+    """A model, its tokenizer and a text, as another program sees them: `texts` are documents,
+    `kind` whether words joined by one blank, and None as `context_length` is the model's."""
 
     model: LanguageModel
     vocabulary: Vocabulary
@@ -55,11 +52,8 @@ class Speech:
         return [self.encode(text) for text in self.texts]
 
     def encode(self, text: str, special: bool = False, literal: bool = False) -> np.ndarray:
-        """Return the ids of a text, int64.
-
-        With `special` the model's tokenizer may add a beginning and an end of text, as it does
-        unless told otherwise; with `literal` a special token that the text says is characters.
-        """
+        """Return the ids of a text, int64; with `special` the tokenizer may add beginning and end,
+        with `literal` a special token that the text says is characters."""
         if self.tokenizer is None:
             return np.asarray(self.vocabulary.encode([text])[0], np.int64)
         self.tokenizer.encode_special_tokens = literal
@@ -167,17 +161,14 @@ def roll_windows(document: int, ids: np.ndarray, context: int) -> Iterator[likel
 def translate_rolling(speech: Speech) -> list[Printed]:
     """Return word and byte perplexity and bits per byte of lm-evaluation-harness.
 
-    They are those of tasks whose output is ``loglikelihood_rolling``, such as wikitext. A document
-    of n tokens is cut into windows of M predictions, M being the model's context, which share one
-    token: the first begins after the beginning of text, each other after the last token of the one
-    before it. Only the last, which is shorter, is filled up with tokens before it. The end of a
-    document is not scored. A tokenizer that adds a beginning of text by itself makes it two, of
-    which the second is scored like a token. Log P of all documents is divided by their words or
-    bytes: those of the task's target, split at white space, so that white space at an end makes one
-    more word.
+    They are those of tasks with ``loglikelihood_rolling``, such as wikitext. A document of n tokens
+    is cut into windows of M predictions, M the context, which share one token: the first begins
+    after the beginning of text, each other after the last token of the one before it; the last,
+    shorter one is filled up with tokens before it. The end is not scored. A tokenizer that adds a
+    beginning of text by itself makes it two, of which the second is scored. Log P of all documents
+    is divided by the words, split at white space, or bytes of the task's target, so that white
+    space at an end is one more word.
 
-    References
-    ----------
     EleutherAI, lm-evaluation-harness 0.4.13, ``utils.get_rolling_token_windows``,
     ``models.huggingface.HFLM.loglikelihood_rolling``, ``api.task``.
     """
@@ -206,12 +197,9 @@ def translate_metric(speech: Speech) -> list[Printed]:
     """Return the mean of the perplexities of the texts, as the metric "perplexity" of evaluate.
 
     Each text is scored after the beginning of text, without its end, and cut off at the model's
-    context (``max_length``; without it, the program fails at a longer text). The arithmetic mean of
-    the texts' perplexities is decided by the worst texts: it is never less than the perplexity of
-    all tokens, and may be many times as much.
+    context (``max_length``; without it, the program fails at a longer text). The worst texts decide
+    the arithmetic mean, which is never less than the perplexity of all tokens.
 
-    References
-    ----------
     Hugging Face, evaluate 0.4.6, ``metrics/perplexity/perplexity.py`` (add_start_token=True).
     """
     most = speech.context - 1  # max_length leaves room for the beginning of text
@@ -252,15 +240,12 @@ def translate_stride(speech: Speech) -> list[Printed]:
     """Return the perplexities of the page "Perplexity of fixed-length models", present and earlier.
 
     All documents are one string, joined by two line ends; nothing ends it, and only a tokenizer
-    that adds a beginning of text by itself begins it. Windows of M tokens, M being the model's
-    context, begin every s tokens. Of each window the tokens count that no window before it had, but
-    the model's loss is a mean that leaves out the first token of the very first window, which
-    nothing precedes. Every mean is then weighted with one token less than its window adds, which is
-    right for the first window alone. An earlier version averaged the windows' means, whatever they
-    added.
+    that adds a beginning of text by itself begins it. Windows of M tokens, the model's context,
+    begin every s tokens, and count the tokens that none before had. The loss is a mean without the
+    very first token, which nothing precedes, so that weighting every mean with one token less than
+    its window adds is right for the first window alone. An earlier version averaged the windows'
+    means.
 
-    References
-    ----------
     Hugging Face, transformers, ``docs/source/en/perplexity.md`` (s = 512 of M = 1,024 for GPT-2).
     """
     context = speech.context
@@ -294,13 +279,10 @@ _CHUNK = 512
 def translate_query(speech: Speech) -> list[Printed]:
     """Return both perplexities of KenLM's program ``query``.
 
-    Each document is a sentence on a line of its own: words are split at blanks, and the end of the
-    sentence is one more token. Its logarithms have base 10, the perplexity has none. Words that the
-    model lacks ("OOVs") are scored as ``<unk>``, once among all tokens and once left out with their
-    share of N. For a model of pieces of words the same N is taken, and nothing is unknown.
+    Each document is a sentence on a line of its own, split at blanks, and its end one more token.
+    Logarithms have base 10, the perplexity has none. "OOVs" are scored as ``<unk>``, once among all
+    tokens and once left out with their share of N. Of pieces of words nothing is unknown.
 
-    References
-    ----------
     Heafield (2011). KenLM: faster and smaller language model queries. ``lm/ngram_query.hh``.
     """
     encoded = speech.vocabulary.encode(speech.texts)
@@ -339,14 +321,11 @@ def chunk_windows(ids: np.ndarray, context: int, begins: bool) -> Iterator[likel
 def translate_chunks(speech: Speech) -> list[Printed]:
     """Return the "Final estimate" of llama.cpp's program ``llama-perplexity``.
 
-    The file is one string of tokens, after the beginning of text where the model adds one. It is
-    cut into chunks of n_ctx tokens that share nothing; where the model adds a beginning of text,
-    that replaces the first token of each chunk. Only the second half of a chunk is scored, so that
-    each prediction sees at least n_ctx / 2 tokens; the other half, and what is left at the end,
-    never is. Special tokens that the text says are characters to it.
+    The file is one string of tokens, cut into chunks of n_ctx tokens that share nothing; where the
+    model adds a beginning of text, it replaces the first token of each. Only the second half of a
+    chunk is scored, so that each prediction sees at least n_ctx / 2 tokens; the other half, and
+    what is left at the end, never is. Special tokens that the text says are characters to it.
 
-    References
-    ----------
     ggml-org, llama.cpp, ``tools/perplexity/perplexity.cpp``, ``perplexity`` (n_ctx = 512).
     """
     context = min(_CHUNK, speech.context)

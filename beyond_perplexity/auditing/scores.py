@@ -1,9 +1,8 @@
 """Scores of texts by the program that scores them: what each counts, and in what units.
 
-How often each token of a text is scored, and after what, a model made for it tells. It is no model
-of language: ln p of a marked word is −1, of all others the same small number, so that the score of
-a text tells how often the marked one was counted. So the program that scores can be tried by
-itself, without looking inside.
+A `Witness`, no model of language, tells how often each token is scored, and after what: ln p of a
+marked word is −1, of others the same small number, so that the program is tried without looking
+inside.
 """
 
 from __future__ import annotations
@@ -31,10 +30,8 @@ _WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (23, 5),
 
 
 class Witness(LanguageModel):
-    """Unigrams with one marked id; it keeps the rows that it was given in `inputs`.
-
-    ln p of `marked` is −1; all other ids but ``<s>`` share the rest evenly.
-    """
+    """Unigrams with one `marked` id, whose ln p is −1; the others but ``<s>`` share the rest
+    evenly; it keeps the rows that it was given in `inputs`."""
 
     def __init__(self, vocabulary_size: int, context_length: int | None) -> None:
         super().__init__()
@@ -91,9 +88,9 @@ def count_scored(
 ) -> Coverage:
     """Let the scoring program score texts of different words by a `Witness`.
 
-    In text i the marked word is at position i; in one more text the end is marked. With N
-    predictions scored, c of them of what is marked, ln P is −c + (N − c) ln q. The sum over all
-    positions gives N, and so every c.
+    In text i the word at position i is marked, in one more the end. With N predictions scored, c of
+    them of what is marked, ln P is −c + (N − c) ln q; the sum over all positions gives N, and so
+    every c.
     """
     words = [f"w{number}" for number in range(tokens)]
     vocabulary = ClosedVocabulary(words, 0)
@@ -238,12 +235,8 @@ _PROBES = ("a b", "caf\u00e9 \u20ac", "\U0001f600 \u00fc", "one two three four")
 
 
 def check_denominators(subject: Subject) -> Evidence:
-    """Compare the counts in the rows of the scoring program with counts of the texts themselves.
-
-    Tokens are those of the tokenizer; words are what stands between blanks (any white space in raw
-    texts); bytes are those of UTF-8. The deviation is the largest share by which one is off, and so
-    that of the logarithm of a perplexity.
-    """
+    """Compare counts of the scoring program's rows with the texts' tokens, words (between blanks,
+    or white space in raw texts) and UTF-8 bytes, by the largest share that one is off."""
     texts = [*subject.texts, *_PROBES]
     if subject.kind == "cleaned":
         texts = [re.sub(" +", " ", text).strip(" ") for text in texts]

@@ -1,8 +1,8 @@
 """What can be checked of a model behind a server, by its answers alone.
 
-Nobody sees the weights or all of a distribution: each check compares answers that must be equal, or
-adds up what must not be more than 1. A text is asked for after the same other text each time, and
-was asked for before, where the check is not of this; so a fault shows in the check that names it.
+Each check compares answers that must be equal, or adds up what must not be more than 1. A text is
+asked for after the same other text each time, and was asked for before, where the check is not of
+this; so a fault shows in the check that names it.
 """
 
 from __future__ import annotations
@@ -245,11 +245,8 @@ def audit_server(
     names: Sequence[str] | None = None,
     precision: str = "float32",
 ) -> list[Finding]:
-    """Make the checks of `SERVED_CHECKS`, or those of some names, in the order of their table.
-
-    `precision` is that in which the server computes: tolerances follow its rounding. Of a server
-    that gives log-probabilities of generated tokens alone, nothing but this can be said.
-    """
+    """Make the checks of `SERVED_CHECKS`, of some names or all, with tolerances by the server's
+    `precision`; of a server that scores generated tokens alone only this is said."""
     wanted = wanted_checks(names, SERVED_CHECKS)
     try:
         with ServedModel(options, strict=False) as served:
@@ -267,12 +264,8 @@ _OPEN = "the beginning of text is seen, the end of a document is not scored"
 
 
 def translate_server(served: ServedModel, texts: Sequence[str]) -> list[PrintedNumber]:
-    """Return the numbers of programs that the scores of texts decide; the others are named.
-
-    Those that read a text from its first token on have none where it is not scored, nor where a
-    text is longer than the context, which they cut in windows of token ids of their own. KenLM's
-    program also scores the end; no word is unknown to a model of pieces of words.
-    """
+    """Return the numbers of programs that the scores of texts decide, and name the others: those
+    that need the first token, windows of token ids, or the end of each text."""
     named = ((f"document {number}", text) for number, text in enumerate(texts, 1))
     scores = list(served.score(named, Journal()))
     found = list(_own(texts, scores))

@@ -33,20 +33,11 @@ LONG_ROW = 1024  # tokens of the long row: overflows and broken masks often come
 
 @dataclass(frozen=True)
 class Subject:
-    """A model with all that turns a text into its numbers.
+    """A model, on its device and in evaluation mode, with all that turns a text into its numbers.
 
-    Attributes
-    ----------
-    model : LanguageModel
-        In the type and on the device in which it is used; it is put to evaluation mode.
-    vocabulary : Vocabulary
-    texts : sequence of str
-        Some documents, whole or cut, as the model reads them; at least one has a token.
-    kind : "cleaned" or "raw"
-        Whether the texts are words joined by one blank, or any strings.
-    score : callable
-        What scores texts: `score_rows`, or another program with its arguments.
-    seed : int
+    `texts`: some documents as the model reads them, at least one with a token; `kind`: words joined
+    by one blank, or any strings; `score`: what scores texts, `score_rows` or another with its
+    arguments.
     """
 
     model: LanguageModel

@@ -38,11 +38,11 @@ def check_special_tokens(subject: Subject) -> Evidence:
 
 
 def check_round_trip(subject: Subject) -> Evidence:
-    """Turn texts into ids and back, and compare; white space is compared as blanks between words.
+    """Turn texts into ids and back, and count those that change, but for white space.
 
-    A word that a closed vocabulary lacks is ``<unk>`` by definition, and compared as such; all
-    other words must come back. Where the model reads texts as they are, those that differ in white
-    space alone must also have different ids. The deviation is the number of texts that change.
+    A word that a closed vocabulary lacks is ``<unk>`` by definition, and compared as such. Where
+    the model reads texts as they are, those that differ in white space alone must also have
+    different ids.
     """
     texts = [*subject.texts, *HARD_TEXTS]
     encoded = subject.vocabulary.encode(texts)

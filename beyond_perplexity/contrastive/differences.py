@@ -1,7 +1,6 @@
 """Two models on the same distorted text: differences of H_C, H_CR, accuracy; the paper's Table 1.
 
-Per word only models that score words are compared, per sentence all. What is claimed is about the
-two trained models, on texts and distortions like these. G groups, M models.
+Per word only models that score words are compared, per sentence all. G groups, M models.
 """
 
 from __future__ import annotations
@@ -42,11 +41,8 @@ HIGHER = {True: "higher", False: "lower"}  # of accuracies
 
 
 def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
-    """Read the paper's Table 1 from a difference of H_C, its p, and limits of that of H_CR.
-
-    Both are adjusted for the number of comparisons; H_CR is similar where the limits hold 0. The
-    result is one of `READINGS`, `ALIKE` where H_C shows no difference, None where it is not known.
-    """
+    """Read the paper's Table 1 from a difference of H_C, its adjusted p, and adjusted limits of
+    that of H_CR, similar if 0 is inside: `READINGS`, `ALIKE` by H_C, None if unknown."""
     if p_adjusted is None or math.isnan(p_adjusted):
         return None
     if p_adjusted >= VERDICT_LEVELS[0]:
@@ -64,11 +60,10 @@ def compare_contrasts(
 ) -> pa.Table:
     """Compare models pair by pair, at every level above 0: schema ``contrast_differences``.
 
-    H_C has p-values over groups (`inference.intervals.ratio_test`), adjusted (Holm) over all pairs
-    and levels of a unit; with fewer than 20 effective groups there is neither an interval nor an
-    adjusted p. So has the accuracy, a family of its own, which needs no finite scores. H_CR, the
-    ratio to `base_level`, has limits that hold for all pairs and levels of a unit at once
-    (Bonferroni).
+    H_C, and accuracy, which needs no finite scores, have p-values over groups
+    (`inference.intervals.ratio_test`), adjusted (Holm) over all pairs and levels of a unit, none
+    with fewer than 20 effective groups. H_CR, the ratio to `base_level`, has limits that hold for
+    all pairs and levels of a unit at once (Bonferroni).
     """
     _check_same(sums)
     rows: list[_Row] = []

@@ -106,11 +106,8 @@ class ContrastSums(NamedTuple):
 
 
 def read_sums(paths: Sequence[str]) -> ContrastSums:
-    """Add up the shards of a model, schema ``contrast_scores``, however they are cut.
-
-    They are in the order of units, those of the same units in the order of draws: each number is
-    added in this order.
-    """
+    """Add up the shards of a model, schema ``contrast_scores``, however they are cut: numbers are
+    added in the order of units, and of each unit in that of its draws."""
     names, tables, signatures = CONTRAST_SCORES.names, [], {}
     for path in paths:
         with check_schema(path, CONTRAST_SCORES) as file:
@@ -152,10 +149,8 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
 def _rows_of_units(
     units: np.ndarray, own: np.ndarray, paths: Sequence[str], begins: np.ndarray
 ) -> np.ndarray:
-    """Find the unit of each row, (R,), among those of the rows of the texts themselves, `own`.
-
-    `begins` has the first row of each file.
-    """
+    """Find the unit of each row, (R,), among the rows of the texts themselves, `own`; `begins` has
+    the first row of each file."""
 
     def file_of(row: int) -> str:
         return paths[int(np.searchsorted(begins, row, side="right")) - 1]
@@ -260,10 +255,9 @@ def _impossible(sums: ContrastSums, level: float | None) -> str:
 def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.Table:
     """Measure a model: H_C, H_CR and accuracy at levels, cross-entropy; schema ``contrasts``.
 
-    H_CR divides by H_C at the base level d_b, where that was scored. H_C and H_CR per word are
-    given where sentences keep their number of words, per sentence always. The cross-entropy
-    (equation 6) is −(1/N) ln p of the text itself, for models with a likelihood. The accuracy is of
-    sentences, each by itself.
+    H_CR divides by H_C at the base level d_b, where that was scored. Per word both are given where
+    sentences keep their number of words, per sentence always. The cross-entropy (equation 6) is
+    −(1/N) ln p of the text itself, for models with a likelihood.
     """
     given: _Row = {name: int(sums.counts[name].sum()) for name in ("words", "sentences")}
     given |= {"model": model, "sentence_level": sums.sentence_level}

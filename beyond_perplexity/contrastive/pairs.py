@@ -64,10 +64,9 @@ def read_pairs(path: str | Path) -> Iterator[SentencePair]:
     """Stream the pairs of a file, or of all files of a folder; an `InputError` names the line.
 
     ``.jsonl`` (or ``.ndjson``) has an object a line, any other file is TSV with a header row;
-    packed or not. Fields are ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``; where
-    there is one, ``phenomenon`` or ``UID``, else the file's name stands for it. A ``kind`` (or
-    ``distortion``) says what was done to the bad sentence: pairs are summed up by it, within a
-    phenomenon where one is named. A ``group`` is the document or page of a pair.
+    packed or not. Fields are ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``;
+    ``phenomenon`` or ``UID``, else the file's name; ``kind`` (or ``distortion``), by which pairs
+    are summed up within a phenomenon; ``group``, the document or page of a pair.
     """
     for file in pair_files(Path(path)):
         yield from _read_file(file)
@@ -128,12 +127,8 @@ _Scored = tuple[float, float, str, str | None, int | None, int | None]
 def contrast_pairs(
     scorer: Scorer | ScoreTexts, pairs: Iterable[SentencePair], clean: Clean | None, model: str
 ) -> pa.Table:
-    """Score pairs, and sum up each phenomenon: schema ``pair_contrasts``, in order of appearance.
-
-    A side is one sentence, and a document of its own; `clean` makes of texts tokens joined by one
-    blank (None: as they are). Accuracy has Wilson's 95% interval, H_C one of Student's t over
-    pairs, or over groups of them where there are any.
-    """
+    """Score pairs, each side a document, and sum up each phenomenon: ``pair_contrasts``, accuracy
+    with Wilson's 95% interval, H_C with Student's t over pairs or groups."""
     stream, rows, identical = iter(pairs), list[_Scored](), Counter[str]()
     while part := list(islice(stream, _BATCH)):
         rows += _scored(scorer, part, clean, identical)

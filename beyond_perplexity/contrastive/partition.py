@@ -67,10 +67,9 @@ class ProposalState(NamedTuple):
 class WordProposal:
     """A distribution over sequences of words that never end: of a model, uniform, or a mixture.
 
-    Sequences are mixed, not words: with u of the uniform distribution q(W) = (1 − u) q_model(W) + u
-    / W^n. Weights are thus at most 1 / u times those of uniform words, however bad the model is (a
-    defensive mixture, Hesterberg 1995). Without a model words are drawn uniformly; ids of a closed
-    vocabulary from ``<unk>`` on are words.
+    Sequences are mixed, not words: q(W) = (1 − u) q_model(W) + u / W^n. Weights are thus at most 1
+    / u times those of uniform words, however bad the model is (a defensive mixture, Hesterberg
+    1995).
     """
 
     def __init__(
@@ -100,12 +99,8 @@ class WordProposal:
     def draw(
         self, tokens: Tensor, state: ProposalState | None, numbers: Tensor
     ) -> tuple[Tensor, Tensor, ProposalState | None]:
-        """Draw the next word of each sequence: words (B,), log q (B,) of each in nats, state.
-
-        `tokens`, int64 (B,), are the newest, ``<s>`` of an empty sequence; `numbers`, float64 in
-        [0, 1) (B,), one decides on a word. The model has not read the word yet; the state may be
-        overwritten.
-        """
+        """Draw the next word of each sequence, (B,), by one number in [0, 1), (B,): words, log q,
+        nats, and state; the model has not read the word yet, and the state may be overwritten."""
         if self.model is None or state is None:
             drawn = (numbers * self.words).long()  # (B,)
             return drawn + UNK, torch.full_like(numbers, -math.log(self.words)), None
@@ -145,11 +140,8 @@ def draw_log_partitions(
     seed: int,
     purpose: str,
 ) -> np.ndarray:
-    """Return logarithms of unbiased estimates of Z_n of N rising lengths, nats, (K, N).
-
-    Those of a run come of the same sequences. Seed and purpose key the random streams, one a run;
-    on a CPU a run does not depend on the others.
-    """
+    """Return logarithms of unbiased estimates of Z_n of N rising lengths, nats, (K, N), those of a
+    run by the same sequences and a stream of its own; on a CPU no run depends on the others."""
     longest = int(lengths[-1])
     proposal.check_length(longest)
     runs = max(1, SEQUENCES_AT_ONCE // options.particles)
@@ -199,11 +191,8 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
 
 @torch.no_grad()
 def endless_log_probs(model: LanguageModel, encoded: Iterable[np.ndarray]) -> Iterator[float]:
-    """Yield Σ log p(word | words before it, no end) of sentences, nats, in any order.
-
-    The model has a closed vocabulary; its probabilities of ``<unk>`` and of words are made to add
-    up to 1. A sentence has one word at least and as many as the model's context at most.
-    """
+    """Yield Σ log p(word | words before it, no end) of sentences within the context, nats, in any
+    order; p of the words of the closed vocabulary and of ``<unk>`` add up to 1."""
     stream = iter(encoded)
     while pool := sorted(islice(stream, POOL), key=len):
         while pool:
@@ -248,11 +237,11 @@ class ScoredSentences:
 
 
 class GivenLength:
-    """Estimates of log Z_n and of the perplexity given the lengths.
+    """Estimates of log Z_n and of the perplexity given the lengths, from `draw_log_partitions`.
 
-    `log_weights` are those of `draw_log_partitions`. `log_z`, nats (N,), is by the mean of the
-    weights, a stochastic lower bound, `debiased` by the jackknife, none; `errors` are those of
-    `log_z` by bootstrap over samples, which may be too small where few of them are effective.
+    `log_z`, nats (N,), is by the mean of the weights, a stochastic lower bound, `debiased` by the
+    jackknife, none; `errors` are those of `log_z` by bootstrap over samples, which may be too small
+    where few of them are effective.
     """
 
     def __init__(
@@ -288,10 +277,10 @@ class GivenLength:
     def summary(self) -> dict[str, Any]:
         """Return the perplexity and what qualifies it; JSON-serializable.
 
-        ``interval`` covers both the choice of sentences, by the jackknife over groups, and that of
-        samples, by bootstrap; null where there are too few groups, or where half of the sentences
-        have a length with too few effective samples or too high a Pareto k, whose error nobody can
-        tell. Errors are of ln perplexity.
+        ``interval`` covers the choice of sentences, by the jackknife over groups, and of samples,
+        by bootstrap; null with too few groups, or where half of the sentences have a length with
+        too few effective samples or too high a Pareto k, whose error nobody can tell. Errors are of
+        ln perplexity.
         """
         held, words = self.sentences, int(self.sentences.lengths.sum())
         sums = sum_groups(held.groups, self.log_z[self._inverse] - held.log_scores, held.lengths)

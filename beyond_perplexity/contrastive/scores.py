@@ -1,8 +1,7 @@
 """What models say of documents and of sentences, bit for bit the same in whatever company.
 
-On a CPU the rounding of a product of matrices depends on their shapes. So a text is filled up to a
-width that its own length decides, and batches have whole quanta of rows: then a score does not
-depend on the batch, shard or order that a text is in.
+On a CPU the rounding of a product depends on shapes: a text is padded to a width that its own
+length decides, and batches have whole quanta of rows.
 """
 
 from __future__ import annotations
@@ -176,10 +175,8 @@ class Substitutes:
             raise InputError(f"{self._name}: has no word of the text that is distorted; {advice}")
 
     def indices(self, units: Sequence[CutDocument]) -> tuple[np.ndarray, ...]:
-        """Look up the words of documents in the table, where new ones are added.
-
-        Indices of words, (B, T), length, (B,), item and document of each sentence; the table.
-        """
+        """Look up the words of documents in the table, where new ones are added: indices, (B, T),
+        length, (B,), item and document of each sentence; the table."""
         held = [
             (document, sentence_item(unit.unit_id, number), words)
             for document, unit in enumerate(units)
@@ -300,17 +297,12 @@ def score_versions(
     """Score all versions of documents: columns of schema ``contrast_scores``.
 
     Documents are in their order; of each version after version, in the order of levels and draws.
-    Sentences that a version changes are scored by themselves too, whatever the model scores: what
-    it prefers does then not depend on whether it reads what stands before.
-
-    At `parts_level` losses are split by `EVENT_PARTS`: these are applied in an order at random, and
-    each has what the score loses at its step. They add up to the loss; their mean over orders is
-    the Shapley value, in which no order counts.
-
-    References
-    ----------
-    Shapley (1953). A value for n-person games. Castro, Gómez and Tejada (2009). Polynomial
-    calculation of the Shapley value based on sampling.
+    Sentences that a version changes are scored by themselves too, so that what the model prefers
+    does not depend on whether it reads what stands before. At `parts_level` losses are split by
+    `EVENT_PARTS`: these are applied in an order at random, and each has what the score loses at its
+    step. They add up to the loss; their mean over orders is the Shapley value, in which no order
+    counts (Shapley 1953, A value for n-person games; Castro, Gómez and Tejada 2009, Polynomial
+    calculation of the Shapley value based on sampling).
     """
     found: dict[str, list[Any]] = {name: [] for name in CONTRAST_SCORES.names}
     for block in _together(units):

@@ -1,14 +1,14 @@
 """Coreference in the columns of CoNLL-2012 and its relatives (LitBank, OntoGUM, GUM), and CoNLL-U.
 
 One token a line in columns (see `coreference.Layout`), a blank line after a sentence, ``#begin
-document (id); part N`` and ``#end document`` around a document. The last column
-holds the coreference: ``(23`` begins a mention of entity 23, ``23)`` ends one, ``(8)`` is one
-of a single token; several are joined by ``|`` or nothing; ``-`` or ``_`` stands for none. GUM says
-the kind of an entity before its number, and its name after it: ``(place-3-Mecca)``. Files without
-``#begin document`` are read as CoNLL-U where they look like it: mentions are in its last column.
+document (id); part N`` and ``#end document`` around a document. In the last column ``(23`` begins a
+mention of entity 23, ``23)`` ends one, ``(8)`` is one of a single token; several are joined by
+``|`` or nothing; ``-`` or ``_`` stands for none. GUM writes kind, number and name:
+``(place-3-Mecca)``. Files without ``#begin document`` that look like CoNLL-U have mentions in its
+last column.
 
-The formats: Pradhan et al. 2012 (the CoNLL-2012 shared task), Bamman, Lewke and Mansoor 2020
-(LitBank), Zhu, Pradhan and Zeldes 2021 (OntoGUM), Zeldes 2017 (GUM).
+Pradhan et al. 2012 (the CoNLL-2012 shared task), Bamman, Lewke and Mansoor 2020 (LitBank), Zhu,
+Pradhan and Zeldes 2021 (OntoGUM), Zeldes 2017 (GUM).
 """
 
 from __future__ import annotations
@@ -65,9 +65,8 @@ _Sentences = list[list[NumberedLine]]
 class Reader(AnnotatedReader):
     """Reads CoNLL files: every part of a document is a document of its own, with the same title.
 
-    The word is in the fourth column where there are seven or more and in the second where there are
-    fewer, unless ``word_column`` says otherwise. Trees are read from the sixth column where a
-    sentence has brackets in it. All rows of a file must have the layout of its first document.
+    The word is in the fourth column of seven or more and in the second of fewer, unless
+    ``word_column`` says otherwise; trees in the sixth where a sentence has brackets there.
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:

@@ -1,8 +1,7 @@
 """Coreference in brackets: what begins and ends at each word becomes mentions of numbered entities.
 
-And the rows that words stand in: which lines are rows, what separates columns, how many there must
-be. A file has one layout, decided by most of the rows of its first document, so that a row that was
-cut short is known as such and never read as one of another layout.
+A file has one layout of its rows, decided by most of those of its first document, so that a row cut
+short is known as such and never read as one of another layout.
 """
 
 from __future__ import annotations
@@ -53,11 +52,8 @@ def parse_marks(column: str) -> list[Mark]:
 
 
 def entity_marks(value: str, part: int, counts: Counter[str]) -> list[Mark]:
-    """Split the attribute ``Entity`` of a word, such as ``(e3-place-1(e4-person-2)``.
-
-    The part, between hyphens, identifies the entity. All pieces of a mention but its first, such as
-    ``e3[2/2]``, are left out and counted.
-    """
+    """Split the attribute ``Entity`` of a word, as ``(e3-place-1(e4-person-2)``, whose `part`
+    identifies the entity; later pieces of a mention, as ``e3[2/2]``, are left out and counted."""
     found = _find_marks(value, _ENTITY_MARK)
     if found is None:
         raise ValueError(f"Entity={value!r} is no list of '(e1-person', '(e1-person)', 'e1)'")
@@ -108,11 +104,8 @@ class OpenDocument:
     def add_marks(
         self, line: int, text: str, parse: Callable[[str], list[Mark]], words: int = 1
     ) -> None:
-        """Open and close mentions at the last `words` tokens, one or none.
-
-        At no token a mention begins with the next one and ends with the one before; one that has
-        no token at all is counted and left out.
-        """
+        """Open and close mentions at the last `words` tokens, one or none: at none they begin with
+        the next token and end with the one before; one without a token is counted and left out."""
         end = len(self.tokens)
         try:
             marks = parse(text)
@@ -228,11 +221,8 @@ def find_layout(
 
 
 def is_comment(line: str, tabs: bool) -> bool:
-    """Tell a comment from a row whose first column begins with ``#``.
-
-    Where tabs separate columns a line with a tab is a row; else one with the columns of CoNLL-2012:
-    name of the document, its part, number of the word.
-    """
+    """Tell a comment from a row that begins with ``#``: a row has a tab where tabs separate
+    columns, else the name, part and number of CoNLL-2012."""
     if not line.startswith("#"):
         return False
     if tabs:
@@ -262,9 +252,7 @@ def _has_two_numbers(columns: Sequence[str]) -> bool:
 
 
 def _is_conllu(columns: Sequence[str]) -> bool:
-    """Whether a row has ten columns, the number of the word first, and is not of CoNLL-2012.
-
-    Words that are numbers have two numbers after the first as well; most words are not.
-    """
+    """Whether a row has ten columns, the number of the word first, and not two numbers after the
+    first, as CoNLL-2012 has, and words that are numbers, which most are not."""
     number = columns[0].isdecimal() or is_part_of_words(columns[0])
     return len(columns) == CONLLU_COLUMNS and number and not _has_two_numbers(columns)

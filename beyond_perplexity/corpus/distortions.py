@@ -1,10 +1,8 @@
 """Sentences made worse: words substituted, transposed, deleted and inserted at a level.
 
-B sentences, T words of the longest, K candidates. Every sentence and draw has a random stream of
-its own, and every position of a sentence three numbers of it: whether something happens there,
-what, and with which word. They are the same at every level, so that a position that is hit at a
-level is hit in the same way at all higher ones, and levels, models and runs are compared on the
-same noise.
+B sentences, T words of the longest, K candidates. Every sentence and draw has a random stream, and
+every position three numbers of it: whether something happens there, what, and with which word. They
+are the same at every level, so that levels, models and runs are compared on the same noise.
 """
 
 from __future__ import annotations
@@ -31,21 +29,16 @@ class DistortionOptions(Limited):
     x_T = d · transposition: for x_S = 0.1 and x_T = 0.3 take the level 0.4 and the shares 0.25 and
     0.75.
 
-    Attributes
-    ----------
-    substitution : float
-        Share of the hit words that are replaced by a word drawn uniformly from the substitutes,
-        which may be the same word.
-    transposition : float
-        Share that swaps positions with another word of their sentence, drawn uniformly.
-    deletion : float
-        Share that are left out; for scores of whole sentences only, as the number of words changes.
-    insertion : float
-        Share that are followed by a new word, drawn as a substitute is; for scores of whole
+    substitution: Share of the hit words that are replaced by a word drawn uniformly from the
+        substitutes, which may be the same word.
+    transposition: Share that swaps positions with another word of their sentence, drawn uniformly.
+    deletion: Share that are left out; for scores of whole sentences only, as the number of words
+        changes.
+    insertion: Share that are followed by a new word, drawn as a substitute is; for scores of whole
         sentences only, as deletion.
-    substitutes : str
-        Where substitutes come from: vocabulary, the words of a closed vocabulary (as the paper's
-        text says), or text, the types of the text that is scored (as the authors' program does).
+    substitutes: Where substitutes come from: vocabulary, the words of a closed vocabulary (as the
+        paper's text says), or text, the types of the text that is scored (as the authors' program
+        does).
     """
 
     substitution: Share = 0.5
@@ -209,10 +202,10 @@ def distort_by_parts(
 ) -> DistortionSteps:
     """Distort sentences as `distort` does, but only what belongs to some of `EVENT_PARTS` at first.
 
-    A position belongs to the part of its event: a substitution by the rank of the word that stands
-    there undistorted, its number among the candidates (most frequent first); a transposition by the
-    distance of both words. Documents, `owners` (B,) of sentences, have orders at random. Only
-    distortions that keep lengths have parts.
+    A position belongs to the part of its event: a substitution by the rank of the undistorted word
+    among the candidates (most frequent first); a transposition by the distance of both words.
+    Documents, `owners` (B,) of sentences, have orders at random. Only distortions that keep lengths
+    have parts.
     """
     if not options.keeps_length:
         raise InputError(

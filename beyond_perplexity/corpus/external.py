@@ -1,9 +1,7 @@
 """A file of texts that a user brings: format by suffix, strictly read, cleaned, streamed.
 
-Answers to prompts are of rows with a prompt beside one answer or several. A file of pairs has the
-answers of people and of a model in two fields of a row; or each of them has a file of its own, with
-the prompt in a field. A field holds one string or a list of strings; null or an empty list is no
-answer.
+Answers are beside their prompt, those of people and of a model in two fields of a row or in a file
+each. A field holds a string or a list of strings; null or an empty list is no answer.
 """
 
 from __future__ import annotations
@@ -191,10 +189,8 @@ def import_texts(
     seen: Callable[[list[readers.Record]], None] | None = None,
     account: Account | None = None,
 ) -> tuple[int, int]:
-    """Write the documents of a file as one shard of samples, without probabilities.
-
-    Returns how many have no token, and how many too few.
-    """
+    """Write the documents of a file as one shard of samples, without probabilities; return how many
+    have no token, and how many too few."""
     kept = empty = short = 0
     account = account or Account(path, "documents")
     batches = read_records(path, kind, groups=groups, field=field, account=account)
@@ -304,10 +300,8 @@ def _answers(
 def answer_texts(
     given: Path | HeldRows, prompt: str, field: str, kind: str = AUTOMATIC, *, told: bool = False
 ) -> text_files.HeldTexts:
-    """Take the answers in a field of all rows, each with its prompt, as texts that are read.
-
-    `told`: say how many rows repeat a prompt.
-    """
+    """Take the answers in a field of all rows, each with its prompt, as texts that are read;
+    `told`: say how many rows repeat a prompt."""
     name = f"{given.name if isinstance(given, HeldRows) else given}: {field}"
 
     def read(_: Problems, group: str | None, __: str | None) -> Iterator[Record]:

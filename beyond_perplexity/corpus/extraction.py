@@ -1,9 +1,5 @@
-"""The extraction of a corpus: streaming, parallel, in order.
-
-The reading process streams batches of raw pages or records; workers clean, link, tokenize and split
-them; their results come back in order and go to disk. Neither the corpus nor its redirects are ever
-held in memory.
-"""
+"""The extraction of a corpus: streaming, parallel, in order; neither the corpus nor its redirects
+are ever held in memory."""
 
 from __future__ import annotations
 
@@ -277,18 +273,12 @@ def extract(
     seed: int,
     workers: int,
 ) -> dict[str, object]:
-    """Extract a corpus; either all outputs appear or none.
+    """Extract a corpus to the `outputs`, ``report`` and those of `EXTRACTED`; all appear or none.
 
-    `options`: what to read and how; `outputs`: the files to write, by the names of `EXTRACTED` and
-    ``report``. Temporary files, about as large as the text, lie beside the documents; `record`: the
-    run record for the footers; `seed`: of the shuffle; `workers`: processes; the tables do not
-    depend on it.
-
-    Returns the report: counts of pages, articles, redirects, mentions by source, documents and
-    tokens per split, and skips by reason with the first places.
-
-    Raises InputError when the input cannot be read (see `SourceOptions.on_error`) or no document is
-    left.
+    Temporary files, about as large as the text, lie beside the documents; the tables do not depend
+    on the number of `workers`. The report counts pages, articles, redirects, mentions by source,
+    documents and tokens per split, and skips by reason with the first places. What cannot be read
+    (see `SourceOptions.on_error`), or no document left, is an `InputError`.
     """
     beside = outputs["documents"].parent
     beside.mkdir(parents=True, exist_ok=True)

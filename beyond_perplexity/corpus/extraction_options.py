@@ -107,14 +107,9 @@ class SourceOptions(Limited):
 class DocumentOptions(Section):
     """Section ``documents``.
 
-    Parameters
-    ----------
-    minimum_tokens : int
-        Shorter documents are left out and counted.
-    maximum_tokens : int or None
-        Longer documents are left out and counted; null keeps all.
-    deduplicate : bool
-        Keep the first of identical documents (after preprocessing) only.
+    minimum_tokens: Shorter documents are left out and counted.
+    maximum_tokens: Longer documents are left out and counted; null keeps all.
+    deduplicate: Keep the first of identical documents (after preprocessing) only.
     """
 
     minimum_tokens: Count = 1
@@ -132,12 +127,8 @@ class DocumentOptions(Section):
 class AutomaticTreeOptions(Section):
     """Section ``trees``: automatic trees over the document's own tokens.
 
-    Parameters
-    ----------
-    kind : str
-        none keeps the trees that the source has. <kinds>.
-    maximum_tokens : int
-        Longer sentences get no tree and are counted.
+    kind: none keeps the trees that the source has. <kinds>.
+    maximum_tokens: Longer sentences get no tree and are counted.
     """
 
     kind: str = "none"

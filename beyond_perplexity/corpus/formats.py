@@ -1,7 +1,7 @@
-"""The formats of corpora and the kinds of automatic trees, a row each.
+"""The formats of corpora and the kinds of automatic trees, a row each; nothing heavy is imported.
 
-Nothing heavy is imported here: plans read the rows too. A row adds nothing to the code fingerprint
-of jobs: what a job uses of it is in its parameters, and its module is named to it.
+A row adds nothing to the code fingerprint of jobs: what a job uses of it is in its parameters, and
+its module is named to it.
 """
 
 from __future__ import annotations
@@ -243,18 +243,12 @@ class SplitOptions(Section):
 
     The split of a unit depends on its hash and the shares alone, so that a bigger dump keeps it.
 
-    Parameters
-    ----------
-    unit : "document" or "page"
-        What is dealt to the splits. document, by title and text before cleaning: as if all were
+    unit: What is dealt to the splits. document, by title and text before cleaning: as if all were
         shuffled and then split, so that paragraphs of a page are in training and in test. page, by
         title: all of a page is in one split. A document without a title is a page of its own.
-    train : float
-        Share for training.
-    valid : float
-        Share for validation.
-    test : float
-        Share that samples are compared with; the three add up to one.
+    train: Share for training.
+    valid: Share for validation.
+    test: Share that samples are compared with; the three add up to one.
     """
 
     unit: Literal["document", "page"] = "document"

@@ -1,7 +1,6 @@
 """What latent models read: instances, each a sentence or a document with its annotation as arrays.
 
-Stores and batches of them, the mentions of a corpus, ids for classes of unknown words. B instances
-of a batch, L entries of the longest array of a name, T words.
+B instances of a batch, L entries of the longest array of a name, T words.
 """
 
 from __future__ import annotations
@@ -51,11 +50,8 @@ class CorpusFiles(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One sentence or document: a number, stable in the corpus, and arrays of integers.
-
-    The number keys the random streams. Of the arrays ``tokens`` are the ids of the words, without
-    ``<s>`` and ``</s>``; the others are a family's own.
-    """
+    """One sentence or document: its number in the corpus, which keys streams, ``tokens``, ids of
+    the words without ``<s>`` and ``</s>``, and other arrays of integers, a family's own."""
 
     instance_id: int
     arrays: Mapping[str, np.ndarray]
@@ -68,11 +64,8 @@ def document_of(instance_id: int, unit: str) -> int:
 
 @dataclass(frozen=True)
 class InstanceBatch:
-    """Several instances: ids, int64, (B,), arrays and lengths, int64, (B, L) and (B,), by name.
-
-    Arrays are filled up with zeros. `cache` has what a model worked out for this batch, keyed by
-    itself, for the next block of samples.
-    """
+    """Several instances: ids, int64, (B,), arrays, int64, (B, L), padded with zeros, and lengths,
+    (B,), by name; `cache` has what a model worked out for it, keyed by itself."""
 
     ids: Tensor
     arrays: dict[str, Tensor]
@@ -220,11 +213,8 @@ S = TypeVar("S", bound=tuple[int, int, Any])
 
 
 def without_overlaps(spans: Iterable[S]) -> Iterator[S]:
-    """Choose mentions that do not overlap, words [start, end) and what is mentioned, in order.
-
-    Of those that overlap, the one that begins first stays, of those the longest (so the outermost),
-    of equal spans the first one given.
-    """
+    """Choose mentions, words [start, end) and what is mentioned, that do not overlap: of those that
+    do the one that begins first stays, of these the longest, of equal spans the first given."""
     free = 0
     for span in sorted(spans, key=lambda span: (span[0], -span[1])):
         if span[0] >= free:
@@ -249,10 +239,8 @@ def _values(path: Path, schema: pa.Schema, columns: Sequence[str]) -> Iterator[t
 
 
 def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
-    """Stream all documents of a corpus, each with its mentions, of which it may have none.
-
-    Names of entities have no newlines. Both files must rise in ``doc_id``; memory does not grow.
-    """
+    """Stream all documents of a corpus, each with its mentions, if any; both files must rise in
+    ``doc_id``, and memory does not grow."""
     mentions = groupby(_rows(corpus.mentions), key=lambda row: row[0])
     waiting = next(mentions, None)
     columns = ("doc_id", "split", "text")
@@ -298,11 +286,8 @@ SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "al", "y", "s")
 
 
 def word_class(word: str, first: bool) -> str:
-    """Name the class of an unknown word, such as ``<unk-capital-s>``.
-
-    By capitals (which say little of the `first` of a sentence), digits, hyphens and common endings,
-    as the parsers of Berkeley do and, after them, Dyer et al. (2016).
-    """
+    """Name the class of an unknown word, as ``<unk-capital-s>``, by capitals (which say little of
+    the `first`), digits, hyphens and endings, as Berkeley's parsers and Dyer et al. (2016)."""
     lower = word.lower()
     endings = (end for end in SUFFIXES if lower.endswith(end) and len(lower) > len(end) + 1)
     capital = ("initial" if first else "capital") if word[:1].isupper() else ""
@@ -332,10 +317,8 @@ def find_classes(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> 
 def encode_words(
     words: Sequence[str], vocabulary: Vocabulary, classes: Sequence[str]
 ) -> np.ndarray:
-    """Turn the words of a sentence into ids, int64, (T,): class i of unknown words is V + i.
-
-    A word whose class is none of `classes` stays ``<unk>``; the vocabulary is closed, of V ids.
-    """
+    """Turn the words of a sentence into ids, int64, (T,): class i of unknown words is V + i, and of
+    no class ``<unk>``; the vocabulary is closed, of V ids."""
     ids = vocabulary.encode([" ".join(words)])[0].astype(np.int64)  # (T,)
     if classes:
         for position, name in _unknown_classes(ids, words):

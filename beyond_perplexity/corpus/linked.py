@@ -2,10 +2,8 @@
 
 Documents are JSON objects, one a line: ``title``, ``tokens`` (flat, or nested by sentence),
 ``annotations`` with ``source``, ``id``, ``relation``, ``parent_id`` and ``span`` [start, end) over
-the flat tokens. The aliases and the graph are pickles, ``{id: [alias, ...]}`` and
-``{id: [(relation, tail), ...]}``.
-
-The format is that of Logan, Liu, Peters, Gardner and Singh 2019.
+the flat tokens; aliases and graph are pickles, ``{id: [alias, ...]}`` and ``{id: [(relation, tail),
+...]}`` (Logan, Liu, Peters, Gardner and Singh 2019).
 """
 
 from __future__ import annotations
@@ -104,10 +102,9 @@ def derive_kinds(
 ) -> Iterator[str]:
     """Say for each mention whether KGLM sees its entity as new, related or ongoing.
 
-    Ongoing: the entity was mentioned within the last `RECENT_TOKENS` tokens, counted from the end
-    of that mention. Related: another entity that was mentioned within them has an edge to it. New:
-    all else. Mentions are token spans [start, end) with an entity, in the order of the text; heads
-    are for every entity those that have an edge to it.
+    Ongoing: the entity was mentioned within `RECENT_TOKENS` tokens of the end of its last mention.
+    Related: another one that was has an edge to it. Mentions are spans [start, end) with an entity,
+    in order; heads are, for every entity, those that have an edge to it.
     """
     last: dict[str, int] = {}  # in the order of their last mentions
     for start, end, entity in mentions:
@@ -124,11 +121,8 @@ def derive_kinds(
 
 
 class Reader(readers.AnnotatedReader):
-    """Reads Linked WikiText-2: documents from ``paths``, the rest from the two pickles.
-
-    The tables of aliases and of the graph are empty where the file is not given. Mentions of an
-    entity that is in neither are kept and counted.
-    """
+    """Reads Linked WikiText-2: documents from ``paths``, aliases and graph from pickles, else
+    empty; mentions of an entity that is in neither are kept and counted."""
 
     def read(self, path: Path) -> Iterator[readers.Annotated]:
         """Stream the documents of one JSONL file; see `AnnotatedReader.read`."""

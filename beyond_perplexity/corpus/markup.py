@@ -1,8 +1,8 @@
 """How much work the markup of a page makes, counted before it is parsed.
 
-The parser reads on from every mark that is never closed to the end of the page, finds nothing, and
-begins again behind the mark. So a page of n such marks costs n times its length. What is counted
-here does not depend on the machine, so neither does which pages are left out.
+The parser reads on from every mark that is never closed to the end of the page, and begins again
+behind the mark: n such marks cost n times a page's length. What is counted does not depend on the
+machine, so neither does which pages are left out.
 """
 
 from __future__ import annotations
@@ -83,11 +83,8 @@ def unended_elements(wikitext: str, tags: Sequence[str]) -> list[int]:
 
 
 def _check(wikitext: str, positions: Sequence[int]) -> None:
-    """Refuse a page that would be read over and over from its unclosed marks, in those positions.
-
-    That is one whose characters behind them, summed over the marks, are more than
-    `FREE_CHARACTERS` and `TIMES_READ` times its length.
-    """
+    """Refuse a page whose characters behind its unclosed marks, in those positions, add up to more
+    than `FREE_CHARACTERS` and `TIMES_READ` times its length."""
     length = len(wikitext)
     again = sum(length - position for position in positions)
     if again > FREE_CHARACTERS + TIMES_READ * length:

@@ -1,8 +1,8 @@
 """Streaming reader of MediaWiki page dumps (pages-articles XML).
 
-The stream is cut at the page tags and each page is parsed by itself, away from the reading process.
-So the pages can be parsed in parallel, and a broken page breaks no other. Wikitext cannot hold a
-raw ``<page>``: in XML its ``<`` is escaped.
+The stream is cut at the page tags, so that pages are parsed in parallel, away from the reading
+process, and a broken one breaks no other. Wikitext cannot hold a raw ``<page>``: its ``<`` is
+escaped.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ def add_matches(title: str, paragraphs: Iterable[Paragraph]) -> None:
     """Add mentions by exact match of a title or an anchor that the page has linked before.
 
     The page's own title counts as linked from the start. Matches are of whole words, with the same
-    case, longest first, outside links. Where an anchor was linked to several entities, the latest
-    counts, but a title always means its own page; surfaces without a letter (years) or of one
-    character are not matched.
+    case, longest first, outside links. Of an anchor's entities the latest counts, but a title
+    always means its own page; surfaces without a letter (years) or of one character are not
+    matched.
     """
     surfaces = _Surfaces()
     surfaces.add(title, title, "title")
@@ -197,9 +197,9 @@ def tokenize(
 ) -> list[tuple[list[str], list[Mention]]]:
     """Preprocess paragraphs and carry their mentions over to token spans [start, end).
 
-    Each paragraph is preprocessed whole and also cut at the edges of its mentions. Where both agree
-    character for character (blanks aside) from the start up to a mention, or from it to the end,
-    its place is known exactly; it is kept when its edges are edges of tokens.
+    Each paragraph is preprocessed whole and also cut at the edges of its mentions. A mention is
+    kept where both agree character for character (blanks aside) up to it or from it to the end, and
+    its edges are edges of tokens.
     """
     cuts = [_cut(paragraph) for paragraph in paragraphs]
     texts = [paragraph.text for paragraph in paragraphs]
@@ -254,10 +254,8 @@ def _align(mentions: list[Mention], parts: list[str], tokens: list[str]) -> list
 
 
 class Redirects:
-    """The redirects of a dump, on disk: their number does not count in memory.
-
-    Used as a context manager, which removes the file.
-    """
+    """The redirects of a dump, on disk, so that their number does not count in memory; as a context
+    manager it removes the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

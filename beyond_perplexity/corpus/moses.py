@@ -1,13 +1,10 @@
-r"""Moses tokenization by regular expressions over chunks of lines.
+"""Moses tokenization by regular expressions over chunks of lines.
 
 The rules are those of the Moses project's ``tokenizer.perl`` without escaping and without splitting
-at hyphens, as sacremoses (``MosesTokenizer(language).tokenize(line, escape=False)``) reads them.
-Lines are joined by newlines and each rule runs once over a thousand of them; no rule can look past
-a newline, so that line *i* of the output is line *i* of the input whatever the chunks are.
-
-Lines in which two commas or two apostrophes touch, or one character between two apostrophes is
-claimed by both (``rock'n'roll``), depend on the order in which Moses consumes its matches. They are
-run through the sequential form of the same rules.
+at hyphens, as sacremoses (``MosesTokenizer(language).tokenize(line, escape=False)``) reads them. No
+rule can look past a newline, so that line *i* of the output is line *i* of the input whatever the
+chunks are. Lines that depend on the order in which Moses consumes its matches (``rock'n'roll``, or
+two commas or apostrophes that touch) are run through the sequential form of the same rules.
 
 Differences from sacremoses
 ---------------------------

@@ -1,11 +1,8 @@
 """The cleaning steps of XLM, each a pure function, and the switches that put them together.
 
-Every function takes and returns a string of one or of many lines: newlines stay where they are and
-no line sees another, so that a thousand texts joined by newlines cost one pass of each rule.
-
-The order is that of XLM (Conneau and Lample 2019) and of the tendencies paper: replace Unicode
-punctuation, normalize punctuation, remove non-printing characters, Moses tokenizer, lower case,
-remove accents.
+No line of a string sees another, so that a thousand texts joined by newlines cost one pass of each
+rule. The order is that of XLM (Conneau and Lample 2019) and of the tendencies paper: Unicode
+punctuation, punctuation, non-printing characters, Moses tokenizer, lower case, accents.
 """
 
 from __future__ import annotations
@@ -88,10 +85,9 @@ def replace_unicode_punctuation(text: str) -> str:
 def normalize_punctuation(text: str, language: str = "en") -> str:
     """Normalize quotes, dashes, parentheses and the blanks around punctuation; lines are stripped.
 
-    Moses' ``normalize-punctuation.perl`` as sacremoses reads it: a single right quote is an
-    apostrophe. English puts a comma or full stop before a closing quote, German, Spanish and French
-    after it; Czech, German, Spanish and French write a decimal comma for a no-break space between
-    digits.
+    Moses' ``normalize-punctuation.perl`` as sacremoses reads it. English puts a comma or full stop
+    before a closing quote, German, Spanish and French after it; these and Czech write a decimal
+    comma for a no-break space between digits.
     """
     for needle, pattern, new in (*_PUNCTUATION, *_QUOTES.get(language, ())):
         if needle in text:
@@ -103,10 +99,8 @@ def normalize_punctuation(text: str, language: str = "en") -> str:
 
 
 def remove_non_printing(text: str) -> str:
-    """Replace each character of the Unicode categories C* but the newline by a blank.
-
-    So does Moses' ``remove-non-printing-char.perl``; sacremoses drops them.
-    """
+    """Replace characters of the Unicode categories C* but the newline by blanks, as Moses'
+    ``remove-non-printing-char.perl`` does; sacremoses drops them."""
 
     def blank(run: re.Match[str]) -> str:
         return "".join([" " if unicodedata.category(c)[0] == "C" else c for c in run[0]])
@@ -135,10 +129,8 @@ def _tokenize(text: str, language: str) -> str:
 
 
 def segment(text: str, language: str) -> str:
-    """Divide text into words, also of scripts without blanks; newlines stay.
-
-    By ICU's rules and dictionaries (Unicode Standard Annex 29).
-    """
+    """Divide text into words by ICU's rules and dictionaries (Unicode Standard Annex 29), also of
+    scripts without blanks; newlines stay."""
     with extras_named():
         from icu4py.breakers import WordBreaker
     return " ".join(WordBreaker(text, language))
@@ -148,24 +140,16 @@ def segment(text: str, language: str) -> str:
 class Preprocessing(Section):
     """Which cleaning steps a corpus gets; the defaults are XLM's.
 
-    Attributes
-    ----------
-    replace_unicode_punctuation : bool
-        Replace full-width and typographic punctuation and full-width digits by ASCII.
-    normalize_punctuation : bool
-        Moses' normalization of quotes, dashes and spacing.
-    remove_non_printing : bool
-        Replace control, format and unassigned characters by blanks.
-    tokenizer : "moses", "icu" or "none"
-        moses; icu (extra ``icu``), which also divides Chinese, Japanese, Thai, Lao, Khmer and
-        Burmese into words; or none for text that is tokenized already: it is split at white space
-        only.
-    language : str
-        Language of the rules of punctuation and tokenizer.
-    lower_case : bool
-        Lower-case everything.
-    remove_accents : bool
-        Remove combining marks after decomposition.
+    replace_unicode_punctuation: Replace full-width and typographic punctuation and full-width
+        digits by ASCII.
+    normalize_punctuation: Moses' normalization of quotes, dashes and spacing.
+    remove_non_printing: Replace control, format and unassigned characters by blanks.
+    tokenizer: moses; icu (extra ``icu``), which also divides Chinese, Japanese, Thai, Lao, Khmer
+        and Burmese into words; or none for text that is tokenized already: it is split at white
+        space only.
+    language: Language of the rules of punctuation and tokenizer.
+    lower_case: Lower-case everything.
+    remove_accents: Remove combining marks after decomposition.
     """
 
     replace_unicode_punctuation: bool = True
@@ -251,10 +235,8 @@ def cut_words_told(counts: Mapping[str, int], raw: bool = False) -> str:
 def watched(
     steps: Preprocessing | None, name: object
 ) -> Iterator[Callable[[Sequence[str]], list[str]]]:
-    """Give what cleans the texts of a file; warn at the end of the words that the tokenizer cut.
-
-    Without steps texts are raw and stay so; the warning is then of the same words in them.
-    """
+    """Give what cleans the texts of a file, and warn at the end of the words that the tokenizer
+    cut; without steps texts stay raw, and the warning is of these words in them."""
     counts = Counter[str]()
 
     def clean(texts: Sequence[str]) -> list[str]:

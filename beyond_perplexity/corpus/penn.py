@@ -1,15 +1,14 @@
 """Constituency trees in Penn brackets: the reader of treebanks and the form of the table of trees.
 
-The form of a tree in ``trees.parquet``: one line, ``(S (NP (DT the) (NN cat)) (VP (VBZ sits)))``,
-one blank before every child.
+A tree in ``trees.parquet`` is one line, one blank before every child: ``(S (NP (DT the) (NN cat))
+(VP (VBZ sits)))``.
 
 * The outer empty bracket, ``ROOT``, ``TOP`` or ``S1`` is gone; a sentence that is one tagged word
   and nothing else gets a phrase ``X`` around it, so that every root is a phrase.
 * Function labels are gone (``NP-SBJ``, ``NP=2`` are ``NP``), so are empty elements (``-NONE-``) and
   the phrases that have no word without them.
-* Round brackets in words are written ``-LRB-`` and ``-RRB-``, as they would clash with those of
-  the tree; in ``documents.text`` they are ``(`` and ``)``. `leaves` gives the words as they are in
-  the text.
+* Round brackets in words are ``-LRB-`` and ``-RRB-``, but ``(`` and ``)`` in ``documents.text``,
+  as `leaves` gives them.
 
 The format is that of the Penn Treebank (Marcus, Santorini and Marcinkiewicz 1993).
 """
@@ -145,11 +144,8 @@ def _finish(node: _Open) -> str | None:
 
 
 class Reader(readers.AnnotatedReader):
-    """Reads treebank files: one file is one document, or with ``document: tree`` each tree is.
-
-    A tree begins on a line of its own and may take several lines. Sentences are the trees; the text
-    is their leaves.
-    """
+    """Reads treebank files, each a document, or with ``document: tree`` each tree, which begins on
+    a line of its own; sentences are the trees, the text their leaves."""
 
     def read(self, path: Path) -> Iterator[readers.Annotated]:
         """Stream the documents of one treebank file; see `AnnotatedReader.read`."""

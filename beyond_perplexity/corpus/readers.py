@@ -190,11 +190,8 @@ def outermost(
     problems: Problems,
     counts: Counter[str],
 ) -> list[Span]:
-    """Keep the outermost of nested mentions and the first of crossing ones, or report these.
-
-    Spans are [start, end) over tokens, in the order of the start, longer ones first; what is left
-    out is counted as ``"nested mentions"`` and ``"crossing mentions"``.
-    """
+    """Keep the outermost of nested mentions, [start, end) in order of start, longer first, and the
+    first of crossing ones, or report these; count what is left out."""
     kept: list[Span] = []
     for span in spans:
         start, end, entity = span

@@ -1,7 +1,7 @@
 """The sentences of a corpus: what one is, and a random subset of documents that are cut into them.
 
-Documents come in a random order that the seed and their numbers decide alone, so that those of a
-smaller subset are the first of a larger one, and the same for every model and every paper.
+The seed and the documents' numbers decide their order, so that a smaller subset is the first part
+of a larger one, and the same for every model and every paper.
 """
 
 from __future__ import annotations
@@ -86,11 +86,8 @@ def take_units(
     grouped: bool = False,
     whole: bool = False,
 ) -> list[CutDocument]:
-    """Take the documents, in their random order, that begin in a range of sentences.
-
-    Sentences are numbered through in that order, which ends before the first document that would
-    bring it above the limit; see `read_documents` for the rest.
-    """
+    """Take the documents that begin in a range of sentences, numbered through in random order, up
+    to the first document that would bring them above the limit; see `read_documents`."""
     # a document has a sentence at least
     order = order_documents(path, split, seed)[: first + count]
     sizes = _count_sentences(path, split, order, whole)
@@ -124,11 +121,8 @@ def _count_sentences(path: str, split: str, order: np.ndarray, whole: bool) -> n
 
 
 def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[pa.Table]:
-    """Stream the sentences that have a tree, schema ``documents``, in the order of the corpus.
-
-    ``doc_id`` is ``65536 doc_id + sentence``, as instances of trees are numbered. ``title`` names
-    what sentences belong together with: the page where whole pages were split, else the document.
-    """
+    """Stream the sentences that have a tree, schema ``documents``, in order; ``doc_id`` is ``65536
+    doc_id + sentence``, ``title`` the page where pages were split, else the document."""
     batches = read_batches(documents, DOCUMENTS, ["doc_id", "split", "title"])
     owners = (row for batch in batches for row in batch.to_pylist())
     owner: dict[str, Any] = {"doc_id": None}
@@ -152,11 +146,8 @@ def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[
 def find_partners(
     units: Sequence[CutDocument], path: str, split: str, *, seed: int, whole: bool = False
 ) -> list[list[str | None]]:
-    """Find an unrelated sentence of like length for every sentence of documents of the split.
-
-    The seed decides among sentences of equal length. Words are joined by one blank; None where no
-    other document has a sentence that differs.
-    """
+    """Find an unrelated sentence of like length for every sentence of documents, by the seed among
+    equal ones; None where no other document has a sentence that differs."""
     if not units:
         return []
     order = order_documents(path, split, seed)

@@ -1,7 +1,7 @@
 """Documents on their way to the shuffled table: a bucket sort on disk by a keyed hash of the text.
 
-The hash is the random order, and identical texts meet: so a corpus of any size is shuffled and
-deduplicated with one bucket in memory, and the result does not depend on who produced what when.
+The hash is the random order, and identical texts meet: one bucket is in memory, and the result does
+not depend on who produced what when.
 """
 
 from __future__ import annotations

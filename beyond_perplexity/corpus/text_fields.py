@@ -19,10 +19,8 @@ class LeftOutError(Exception):
 
 
 def follow_path(value: Any, path: str) -> Any:
-    """Return what a path of keys and places leads to, such as ``choices.0.message.content``.
-
-    A key that is written like the whole path comes first. Raises `UnusableError`.
-    """
+    """Return what a path of keys and positions leads to, as ``choices.0.message.content``, first a
+    key that is the whole path; raises `UnusableError`."""
     if isinstance(value, dict) and path in value:
         return value[path]
     found, way = value, ""

@@ -288,10 +288,8 @@ def _batch_rows(path: object, first: int, batch: pa.RecordBatch, problems: Probl
 
 
 class HeldTexts:
-    """What stands where a path of texts may stand; its name is that of an argument.
-
-    `reader` makes records of problems, the field of groups and that of texts.
-    """
+    """What stands where a path of texts may stand, by an argument's name; `reader` makes records of
+    problems, the field of groups and that of texts."""
 
     def __init__(self, name: str, reader: Callable[..., Iterator[Record]]) -> None:
         self.name, self._reader = name, reader

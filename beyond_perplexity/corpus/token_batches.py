@@ -129,11 +129,8 @@ class Batch:
 
 
 class BatchSource(ABC):
-    """What a split is trained on: batches of rows of like length.
-
-    A batch has at most `batch_tokens` positions, unless a single row has more; `lengths` are the
-    positions of each row, int64.
-    """
+    """What a split is trained on: batches of rows of like length, int64 positions each, of at most
+    `batch_tokens` positions unless a single row has more."""
 
     def __init__(self, lengths: np.ndarray, batch_tokens: int) -> None:
         self._lengths = lengths
@@ -166,18 +163,13 @@ class BatchSource(ABC):
 
     @abstractmethod
     def batch(self, pieces: Any) -> Any:
-        """Fetch a batch, with ``predictions``, a number, and ``to(device)``.
-
-        `pieces` is an item of `ordered` or `shuffled`; a source that plans more has its own.
-        """
+        """Fetch a batch of an item of `ordered` or `shuffled`, with ``predictions``, a number, and
+        ``to(device)``; a source that plans more has its own."""
 
 
 class Pieces(BatchSource):
-    """The documents of a store cut into pieces that fit a model, and batches of them.
-
-    A document of n tokens has n + 1 predictions: its tokens and ``</s>``. It is cut every
-    `maximum_length` predictions; a later piece starts without ``<s>``, with the token before it.
-    """
+    """Batches of pieces of documents, of at most `maximum_length` predictions (n tokens have n +
+    1); a later piece starts with the token before it in place of ``<s>``."""
 
     def __init__(self, store: TokenStore, maximum_length: int, batch_tokens: int) -> None:
         self._store = store

@@ -3,11 +3,10 @@
 A document starts with one beam, the empty prefix. In every step each live beam extends by k tokens
 that are drawn without replacement from the decoding's distribution p(. | beam); of all these
 continuations the m most probable stay, where m is k less the number of documents finished so far.
-Continuations that end with ``</s>`` leave the beam as finished documents. When no live beam is
-left, the most probable finished one is the document. So k hypotheses at most are finished. A beam
-stops earlier when no live beam is more probable than the best finished one: probabilities only
-fall, the result is the same. At the maximum length the best finished document is taken; where
-there is none, the most probable live beam, flagged as not finished.
+Those that end with ``</s>`` leave the beam as finished documents. When no live beam is left, or
+more probable than the best finished one, that is the document: probabilities only fall. At the
+maximum length the best finished one is taken, else the most probable live beam, flagged as not
+finished.
 
 "Most probable" is by the model's own probability of the whole prefix, without temperature and
 without a length norm. Log probabilities are compared on a grid of 1e-5, so that rounding does not
@@ -16,11 +15,8 @@ order what is equally probable; ties go to the better beam, then to the earlier 
 fairseq's ``--sampling --beam k`` draws with replacement and sums the scores of what it drew;
 Hugging Face's ``num_beams=k, do_sample=True`` draws 2 k continuations from the joint distribution
 over all beams. Neither is this. The paper leaves open whether draws are with replacement:
-duplicates would collapse the beam, so they are not.
-
-References
-----------
-Meister and Cotterell (2021). Language model evaluation beyond perplexity, section 5.
+duplicates would collapse the beam, so they are not. Meister and Cotterell (2021), Language model
+evaluation beyond perplexity, section 5.
 """
 
 from __future__ import annotations
@@ -147,11 +143,8 @@ class BeamEngine(Engine):
 def trace_back(
     tokens: np.ndarray, parents: np.ndarray, lengths: np.ndarray, beams: np.ndarray
 ) -> np.ndarray:
-    """Read documents, (N, T), from their ends.
-
-    The newest token of each beam after each step and the beam it came from, (N, T, k); the length
-    of each document and the beam of its last token, int64 (N,).
-    """
+    """Read documents, (N, T), from the newest token of each beam after each step and the beam it
+    came from, (N, T, k), their lengths and the beams of their last tokens, int64 (N,)."""
     texts, rows = np.zeros(tokens.shape[:2], dtype=tokens.dtype), np.arange(len(tokens))
     for step in range(tokens.shape[1] - 1, -1, -1):
         texts[:, step] = tokens[rows, step, beams]
@@ -160,11 +153,8 @@ def trace_back(
 
 
 def keep_best(tokens: Tensor, scores: Tensor, room: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Keep the most probable continuations of each slot, `room` (S,) of them.
-
-    Tokens and log probabilities, int64 and float64, (S, k, k), −inf for no continuation, become
-    token, parent and score, (S, k), by falling score on the grid, −inf where nothing is kept.
-    """
+    """Keep the `room`, (S,), most probable of (S, k, k) tokens with log probabilities, float64:
+    token, parent, score, (S, k), by falling score on the grid, −inf where nothing is kept."""
     k = tokens.shape[1]
     flat = scores.flatten(1)  # (S, k * k)
     order = on_grid(flat).sort(dim=1, descending=True, stable=True).indices[:, :k]  # (S, k)

@@ -2,17 +2,15 @@
 
 S slots, k rows of the model's batch a slot (1, or the number of beams), R = S k rows, V tokens, L
 tokens of a document at most, P rooms (`decoding.rooms`). All documents are drained, in order:
-taking the first N that end would prefer short ones. A document's random stream is keyed by its
-id, and nothing else of a row depends on its neighbours, so that batch and shard size do not
-change a text.
+taking the first N that end would prefer short ones. A document's random stream is keyed by its id,
+and nothing else of a row depends on its neighbours, so that batch and shard size do not change a
+text.
 
-The last point needs care on a CPU: matrix products of few rows take other kernels than those of
-many, and the fused attention kernel's result depends on the place of a row in the batch. Hence
-slots come in whole `QUANTUM` rows and attention runs as plain products. On a GPU a text is
-reproducible at one batch size, and between batch sizes up to rounding of the logits.
-
-A step, refill of its slots included, is work of the device alone; the host looks every `interval`
-steps. On a GPU it is recorded as a CUDA graph for every number of rows and bucket of the cache.
+On a CPU products of few rows take other kernels than those of many, and fused attention depends on
+the row's position in the batch: so slots come in whole `QUANTUM` rows and attention is plain
+products. On a GPU a text is reproducible at one batch size, else up to rounding of the logits, and
+a step, refill included, is a CUDA graph for every number of rows and bucket of the cache; the host
+looks every `interval` steps.
 """
 
 from __future__ import annotations
@@ -54,15 +52,8 @@ class DrawnDocument(NamedTuple):
 
 
 class Engine(ABC):
-    """The slots, their refill and the order of output; a subclass says what a step does.
-
-    `model`: in evaluation mode; `seed`, `purpose`: keys of the random streams; the item is the
-    document's id; `maximum_length`: L; `batch_size`: R at most, rounded up to whole quanta of
-    slots; halved as often as the memory asks for it.
-
-    `slots`: what the slots hold, (S, ...) each: ``room``, ``alive``, ``length``, ``token`` among
-    them.
-    """
+    """The slots, their refill and the order of output; a subclass says what a step does, and
+    `batch_size`, R at most in whole quanta of slots, is halved as often as memory asks for it."""
 
     rooms: Rooms | None = None
     state: State | None = None  # The model's state of R rows; None: nothing is under way

@@ -1,9 +1,8 @@
 """Choose the engine for a model and a decoding, the precision and the batch size.
 
-Where prompts are continued, their tokens stand in the place of those that are drawn, step by step,
-so that a model reads them as its own; they add nothing to log probabilities. Random numbers are
-those of the document's id and step, whatever its prompt. S slots, P rooms, L tokens of a document
-at most.
+Tokens of prompts stand in the place of those that are drawn, so that a model reads them as its own;
+they add nothing to log probabilities, and random numbers are those of the document's id and step. S
+slots, P rooms, L tokens of a document at most.
 """
 
 from __future__ import annotations
@@ -63,11 +62,8 @@ def _used_by_process() -> int:
 
 
 def free_memory(device: torch.device, memory: int | None = None) -> int:
-    """Return the bytes that a GPU or the host has free.
-
-    Of the host at most what is left of `memory`, bytes that this process may hold in all, such as
-    a job's limit.
-    """
+    """Return the bytes that a GPU or the host has free, of the host at most what is left of
+    `memory`, bytes that this process may hold in all, as a job's limit."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -98,10 +94,9 @@ def fitting_rows(
 def set_precision(model: LanguageModel, precision: str = "auto") -> str:
     """Put a model's weights into a precision for decoding and return it; logits stay float32.
 
-    ``"auto"`` is bfloat16 on a GPU, float32 elsewhere: on a CPU, bfloat16 may be several times
-    faster, but its products give out logits that are rounded to 8 bits, and CPUs round
-    differently. A counted model has no weights to round. Samples and log probabilities are those
-    of the rounded model.
+    ``"auto"`` is bfloat16 on a GPU alone: on a CPU it may be several times faster, but its products
+    are rounded to 8 bits, and CPUs round differently. Samples and log probabilities are those of
+    the rounded model; a counted one has no weights to round.
     """
     if precision == "auto":
         precision = "bfloat16" if model.device.type == "cuda" else "float32"
@@ -120,11 +115,8 @@ def make_engine(
     batch_size: int | str = "auto",
     memory: int | None = None,
 ) -> Engine:
-    """Build the engine that draws documents from a model: the family's own, or the common one.
-
-    `batch_size` is rows of a step or ``"auto"``: as many as pay off and fit into the free memory,
-    on a CPU `memory` bytes at most. It does not change a text, but for rounding on a GPU.
-    """
+    """Build the engine that draws documents from a model; ``"auto"`` takes as many rows as pay off
+    and fit into the free memory, and no size changes a text, but for rounding on a GPU."""
     own = find_engines(model.config["family"])
     for name, value in (("maximum length", maximum_length), ("batch size", batch_size)):
         if value != "auto" and (not str(value).isdigit() or int(value) < 1):
@@ -173,11 +165,8 @@ def simulate_texts(
     count: int,
     maximum_length: int,
 ) -> Iterator[Simulated]:
-    """Draw documents (x, z) ~ p of a model with latent variables, some at a time.
-
-    The decoding must be ancestral: others would change p(x), a sum over latents. A document is
-    cut at `maximum_length` words.
-    """
+    """Draw documents (x, z) ~ p of a model with latent variables, cut at `maximum_length` words, by
+    ancestral sampling alone: others would change p(x), a sum over latents."""
     if not options.ancestral:
         raise InputError(
             f"decoding: is {options.given()}, but a model with latent variables writes by "
@@ -190,11 +179,8 @@ def simulate_texts(
 
 
 def to_table(documents: Sequence[DrawnDocument | Simulated], vocabulary: Vocabulary) -> pa.Table:
-    """Turn documents into rows of ``samples``; ``n_tokens`` counts without ``</s>``.
-
-    Of a model with latent variables it counts words; log p of the words alone, a sum over all
-    latents, is null.
-    """
+    """Turn documents into rows of ``samples``; ``n_tokens`` counts without ``</s>``, of a latent
+    model words, whose log p, a sum over all latents, is null."""
     drawn = [one for one in documents if isinstance(one, DrawnDocument)]
     rows: list[tuple[Any, ...]] = []
     for one, text in zip(drawn, vocabulary.decode([one.tokens for one in drawn]), strict=True):

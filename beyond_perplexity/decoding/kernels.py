@@ -1,9 +1,8 @@
 """Draw the next token of B prefixes from logits: inverse-CDF kernels without a sort of V.
 
-B rows, V tokens, W candidates. Uniform numbers come from outside, one for a token, so that a row's
-draw depends on its own logits and number alone. The order of the inverse CDF is a convention that
-the n-gram decoder shares: a decoding that needs no order of tokens draws by token id, one that
-does by the rank that its truncation gives (ties by id).
+B rows, V tokens, W candidates. Uniform numbers come from outside, one for a token, so that a draw
+depends on the row's logits and number alone. The order of the inverse CDF, which the n-gram decoder
+shares, is by token id, or by the rank that a truncation gives (ties by id).
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class Weights:
     """Unnormalized probabilities of B rows.
 
     `weight`, float32, (B, V): exp((logit − largest logit) / temperature), 0 for what is excluded;
-    `sums`, float32, (B, blocks): of each block of it; `log_total`, float64, (B,): logarithm of
-    the model's normalizer (temperature 1, nothing excluded), relative to the largest logit.
+    `sums`, float32, (B, blocks): of each block of it; `log_total`, float64, (B,): logarithm of the
+    model's normalizer (temperature 1, nothing excluded), relative to the largest logit.
     """
 
     weight: Tensor
@@ -74,11 +73,8 @@ class Weights:
 def unnormalized(
     logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = False
 ) -> Weights:
-    """Turn logits, float32, (B, V), into unnormalized probabilities, in place; see `Weights`.
-
-    Another tensor of this size would cost as much as the arithmetic. An excluded ``<unk>`` gets
-    weight 0, where anything else has weight.
-    """
+    """Turn logits, float32, (B, V), into `Weights` in place, as another tensor of this size costs
+    as much as the arithmetic; an excluded ``<unk>`` keeps its weight where nothing else has any."""
     weight = logits.sub_(logits.amax(-1, keepdim=True))  # (B, V)
     if temperature != 1:
         log_total = weight.exp().sum(-1, dtype=torch.float64).log()  # (B,)
@@ -96,11 +92,8 @@ def unnormalized(
 
 
 def search_cdf(cumulative: Tensor, share: Tensor) -> Tensor:
-    """Find the first index whose cumulative weight exceeds the given share of the last one.
-
-    `cumulative` is float64 (B, N), `share` float64 (B, 1) in [0, 1); the result int64 (B, 1). An
-    index of weight 0 is never found, unless all are.
-    """
+    """Find the first index, int64 (B, 1), whose cumulative weight, float64 (B, N), exceeds a share
+    in [0, 1), (B, 1), of the last one; never one of weight 0, unless all are."""
     total = cumulative[:, -1:]  # (B, 1)
     target = torch.minimum(share * total, total * (1 - 2.0**-52))  # (B, 1)
     return torch.searchsorted(cumulative, target, right=True).clamp_(max=cumulative.shape[1] - 1)
@@ -155,10 +148,8 @@ def last_of_set(cumulative: Tensor, limit: Tensor | int) -> Tensor:
 def draw_among(
     weight: Tensor, ids: Tensor, limit: Tensor | int, uniform: Tensor
 ) -> tuple[Drawn, Tensor]:
-    """Draw from the first of ranked ids (B, W), as many as `limit` says.
-
-    Returns also, bool (B,), whether these ids hold as much; else the draw means nothing.
-    """
+    """Draw from the first of ranked ids (B, W), as many as `limit` says, and tell, bool (B,),
+    whether they hold as much; else the draw means nothing."""
     cumulative = weight.gather(1, ids).double().cumsum(-1)  # (B, W)
     cut, width = last_of_set(cumulative, limit), ids.shape[1]  # (B,)
     held = cumulative.gather(1, cut.clamp(max=width - 1)[:, None])  # (B, 1)
@@ -170,11 +161,8 @@ def draw_among(
 def _draw_ranked(
     weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor, widths: tuple[int, ...]
 ) -> Drawn:
-    """Draw from the first tokens by falling score whose weight reaches `limit`.
-
-    The candidates of a row are the W best; where they do not reach it, the row goes on to the next
-    width and in the end to a full sort. The result is that of the full sort.
-    """
+    """Draw from the first tokens by falling score whose weight reaches `limit`, among the W best,
+    or where they do not, the next width's: the result is that of a full sort."""
     token = torch.zeros(len(uniform), dtype=torch.int64, device=uniform.device)  # (B,)
     mass = torch.zeros_like(uniform)  # (B,)
     waiting = torch.arange(len(uniform), device=uniform.device)  # (B,)
@@ -199,11 +187,11 @@ def draw_to_mass(
     uniform: Tensor,
     draw_whole: WholeRows | None = None,
 ) -> Drawn:
-    """Draw from the first tokens by falling score whose weight reaches a limit.
+    """Draw from the first tokens by falling score whose weight reaches a limit; ties go by id.
 
-    Weight and score are float32, (B, V), ties go by id; limit and number float64, (B,).
-    `draw_whole` does the same from weight, limit and number of some rows, faster than with a
-    score. On a CPU whole rows are sorted, some at a time, which bounds the memory.
+    Weight and score are float32, (B, V), limit and number float64, (B,). `draw_whole` does the same
+    faster where the weight is the score. On a CPU some rows are sorted at a time, to bound the
+    memory.
     """
     if has_triton(weight.device):
         from beyond_perplexity.decoding.ranked_draws import draw_ranked
@@ -222,12 +210,8 @@ def draw_to_mass(
 
 
 def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw several tokens of each row without replacement, each from what is left, by id.
-
-    Numbers, float64, (B, k), become tokens, int64, in the order of the draws, and their log
-    probabilities under the model, float64, (B, k): −inf where nothing was left. What is drawn
-    loses its weight.
-    """
+    """Draw tokens, int64, (B, k), of each row without replacement, by numbers, float64, (B, k),
+    with log p under the model, −inf where nothing was left; what is drawn loses its weight."""
     rows = torch.arange(len(uniforms), device=uniforms.device)  # (B,)
     tokens, log_probs = [], []
     for uniform in uniforms.unbind(1):
@@ -242,12 +226,8 @@ def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass
 class Contexts:
-    """The distributions of all C contexts of a counted model, sparse: what a truncation works on.
-
-    `weight`, float64, (N,): unnormalized probabilities of the entries (continuations that were
-    seen), in the order of the inverse CDF of ancestral sampling; `owner`, int64, (N,): the
-    context of each, rising; `offsets`, int64, (C + 1,): where the entries of each begin.
-    """
+    """All C contexts, sparse: `weight`, float64, (N,), of entries in the order of the inverse CDF,
+    `owner`, int64, rising, their contexts, `offsets`, (C + 1,), where each begins."""
 
     weight: Tensor
     owner: Tensor

@@ -1,7 +1,5 @@
 """Min-p sampling: draw from the tokens that are not much less probable than the first.
 
-References
-----------
 Nguyen et al. (2024). Turning up the heat: min-p sampling for creative and coherent LLM outputs.
 """
 

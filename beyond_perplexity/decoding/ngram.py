@@ -1,10 +1,8 @@
 """Decoding of models of sparse counts on these, without a dense distribution.
 
-The truncation of every context is worked out once, so that a draw is a binary search in one array
-of cumulative weights. From the same random numbers the texts are those of the dense path, but for
-rounding where a number meets an edge of the CDF (about 1e-7 a token).
-
-C contexts, N entries (distinct runs of n tokens), S slots, k beams.
+Every context is truncated once, so that a draw is a binary search among cumulative weights. Texts
+are those of the dense path, but for rounding at an edge of the CDF (about 1e-7 a token). C
+contexts, N entries (distinct runs of n tokens), S slots, k beams.
 """
 
 from __future__ import annotations
@@ -28,12 +26,8 @@ DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed cost
 
 @dataclass
 class ContextTable:
-    """A decoding's distribution in every context, N entries each.
-
-    `successor`, int64: entries of a context stand together, in the order of the inverse CDF;
-    `cumulative`, float64, (N + 1,): unnormalized weights before each entry, over all contexts;
-    both log probabilities, float64: under the model and under the decoding.
-    """
+    """A decoding's distribution in every context: `successor`, int64, (N,), in the order of the
+    inverse CDF, `cumulative`, float64, (N + 1,), weights before, log p under model and decoding."""
 
     successor: Tensor
     cumulative: Tensor

@@ -1,7 +1,5 @@
 """Nucleus sampling: draw from the fewest tokens that hold a given mass.
 
-References
-----------
 Holtzman, Buys, Du, Forbes and Choi (2020). The curious case of neural text degeneration.
 """
 
@@ -19,8 +17,8 @@ LOOKS = True  # whether the candidates sufficed
 def _draw_whole(weight: Tensor, limit: Tensor, uniform: Tensor) -> kernels.Drawn:
     """Draw with the weight as score, by sorting the weights without their ids.
 
-    The rank that is drawn has a weight; of the tokens of that weight, which go by id, it is the
-    one that stands as many positions after the first of them as the rank does.
+    The rank that is drawn has a weight; of the tokens of that weight, which go by id, it is the one
+    that stands as many positions after the first of them as the rank does.
     """
     rising = kernels.sort_rows(weight)  # (R, V)
     falling = rising.flip(1)  # (R, V)

@@ -1,9 +1,8 @@
 """The decodings, and the options of one, as given in a config: its kind and its numbers.
 
-A row of a decoding says all that the other packages know of it.
-
-Nothing heavy is imported: plans and figures read the rows too. A row adds nothing to the code
-fingerprint of jobs: what a job uses of it is in its parameters, and its module is named to it.
+A row says all that the other packages know of a decoding; nothing heavy is imported. It adds
+nothing to the code fingerprint of jobs: these have what they use of it in their parameters, and its
+module.
 """
 
 from __future__ import annotations

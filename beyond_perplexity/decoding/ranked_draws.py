@@ -1,9 +1,8 @@
 """Draw from the first tokens by rank whose weight reaches a limit, on a GPU, without a sort.
 
-One program a row looks for the rank by halving what scores it may have: each look adds up the
-weights of all tokens that score as much, in float64 and always in the same order. Nothing is read
-by the host, so that steps can be recorded. B rows, V tokens. Triton comes with torch's builds for
-GPUs.
+One program a row halves what scores the rank may have: each look adds up the weights of tokens that
+score as much, in float64, always in the same order. Nothing is read by the host, so that steps can
+be recorded. B rows, V tokens. Triton comes with torch's builds for GPUs.
 """
 
 import torch
@@ -38,10 +37,8 @@ def _mass(weights, scores, size, least, WIDTH: tl.constexpr):  # type: ignore[no
 def _find(  # type: ignore[no-untyped-def]
     weights, scores, size, low, high, goal, above: tl.constexpr, WIDTH: tl.constexpr
 ):
-    """Find the first token by rank up to which the weight reaches a goal, or is `above` it.
-
-    Returns it with the weight so far. Its key is in [low, high).
-    """
+    """Find the first token by rank, its key in [low, high), up to which the weight reaches a goal,
+    or is `above` it, and the weight so far."""
     while high - low > 1:
         middle = low + (high - low) // 2
         mass = _mass(weights, scores, size, middle, WIDTH)
@@ -83,11 +80,8 @@ def _draw(  # type: ignore[no-untyped-def]
 def draw_ranked(
     weight: Tensor, score: Tensor, limit: Tensor, uniform: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Draw one token of each row; see `kernels.draw_to_mass`.
-
-    Weight and score are float32, (B, V), limit and number float64, (B,). Returns tokens, int64,
-    and the weights of the sets they are drawn from, float64, (B,).
-    """
+    """Draw a token of each row, int64, as `kernels.draw_to_mass`, by weight and score, float32, (B,
+    V), limit and number, float64, (B,), with the weights of the sets, float64, (B,)."""
     ends = [score.amin(1), score.amax(1)]  # (B,) each
     bits = [end.view(torch.int32).long() for end in ends]
     low, high = (torch.where(found < 0, found ^ 0x7FFFFFFF, found) for found in bits)  # (B,)

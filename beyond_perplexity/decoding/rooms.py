@@ -1,10 +1,8 @@
 """Rooms: where documents wait, grow and are picked up, from their id to the host's copy.
 
-P rooms, S slots that work (S < P), L tokens of a document at most. The host allots ids to free
-rooms, in order, and queues these. A slot whose document has ended takes the next room of the
-queue by itself, on its device; the host looks only now and then. When the queue runs dry in
-between, slots idle. None of this touches a text, which depends on the document's id alone. On a GPU
-the steps of slots are recorded (`Graphs`).
+P rooms, S slots that work (S < P), L tokens of a document at most. The host queues ids of free
+rooms, in order, and looks only now and then; a slot whose document has ended takes the next room by
+itself, on its device, and idles when the queue runs dry. None of this touches a text.
 """
 
 from __future__ import annotations
@@ -62,11 +60,10 @@ class Window:
 class Rooms:
     """The rooms, and the queue of those whose document has not begun.
 
-    `fields` are what a room keeps of its document, (P + 1, ...) each, written in place: the last
-    row is scratch for slots without a document. `items`, int64, (P,), are the ids of the
-    documents, negative where a room is free; `done`, bool, (P + 1,): they have ended;
-    `slot_rooms` and `slot_steps`, int64, (S,): the room of each slot and the steps made there
-    when the host last looked.
+    `fields` are what a room keeps, (P + 1, ...) each, the last row scratch for idle slots; `items`,
+    int64, (P,), ids of documents, negative where a room is free; `done`, bool, (P + 1,): ended;
+    `slot_rooms` and `slot_steps`, int64, (S,): each slot's room and steps when the host last
+    looked.
     """
 
     def __init__(
@@ -169,13 +166,11 @@ class CudaRecorder:
 
 
 class Graphs:
-    """Recordings of one function for a number of shapes.
+    """Recordings of one function for a number of shapes; without a recorder nothing is recorded.
 
-    Without a recorder nothing is ever recorded. A recorder turns a function into its replay,
-    without running it. A step of a small model is hundreds of kernels that are launched faster
-    from a recording. What is recorded must read and write the same tensors every time and must
-    not look at values on the host. Where that is not possible, the steps are made one operation
-    at a time, and one line of log says why.
+    A step of a small model is hundreds of kernels that are launched faster from a recording. What
+    is recorded must read and write the same tensors every time and not look at values on the host;
+    where that is not possible, steps are made one operation at a time, and a line of log says why.
     """
 
     def __init__(self, recorder: Callable[[Function], Function] | None) -> None:
@@ -207,11 +202,8 @@ class Graphs:
             renew()
 
     def run(self, key: Hashable, function: Function) -> None:
-        """Do the work of the function once.
-
-        `key` distinguishes shapes, the function is the same for the same. The first call with a key
-        runs it, which also lets libraries set themselves up; the second records it.
-        """
+        """Do the work of the function once; the first call with a `key`, which distinguishes
+        shapes, also lets libraries set themselves up, and the second records it."""
         if self._recorder is None:
             function()
             return

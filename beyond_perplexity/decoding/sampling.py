@@ -1,8 +1,5 @@
-"""Draw one token at a time: every decoding but beam sampling, whose distribution is a file each.
-
-Such a file is imported by the name that its row of `options.DECODINGS` gives, so that a job depends
-on the code of its own decoding alone. S slots, P rooms, L tokens of a document at most.
-"""
+"""Draw one token at a time: every decoding but beam sampling, a file each, by the name in its row,
+so that a job depends on its own alone; S slots, P rooms, L tokens at most."""
 
 from __future__ import annotations
 
@@ -21,29 +18,18 @@ from beyond_perplexity.vocabulary import BOS, EOS
 
 
 class DecodingKind(Protocol):
-    """What the module of a decoding has.
-
-    Attributes
-    ----------
-    LOOKS : bool
-        Whether `draw` looks at values on the host, which no recorded step of a GPU can, where
-        `has_triton` says that there are no kernels of our own.
-    """
+    """What the module of a decoding has; `LOOKS`: `draw` looks at values on the host, which no
+    recorded step of a GPU can, where `has_triton` says that there are no kernels of our own."""
 
     LOOKS: bool
 
     def draw(self, weights: Weights, uniform: Tensor, options: DecodingOptions) -> Drawn:
-        """Draw one token of each row of unnormalized probabilities, which may be overwritten.
-
-        `uniform` is float64, (B,), in [0, 1).
-        """
+        """Draw one token of each row of unnormalized probabilities, which may be overwritten, by
+        float64 numbers in [0, 1), (B,)."""
 
     def keep(self, contexts: Contexts, options: DecodingOptions) -> tuple[Tensor | None, Tensor]:
-        """Truncate the distribution of every context of a counted model, once for all.
-
-        Returns the order of the inverse CDF, int64 (N,), contexts in their places (None: as they
-        stand), and, in this order, which entries are kept, bool (N,).
-        """
+        """Truncate every context of a counted model: the order of the inverse CDF, int64 (N,), by
+        context (None: as they stand), and which entries are kept in it, bool (N,)."""
 
 
 def load_kind(name: str) -> DecodingKind:

@@ -1,7 +1,5 @@
 """Top-k sampling: draw from the k most probable tokens.
 
-References
-----------
 Fan, Lewis and Dauphin (2018). Hierarchical neural story generation.
 """
 

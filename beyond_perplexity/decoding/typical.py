@@ -1,11 +1,7 @@
 """Locally typical sampling: draw from the tokens whose surprisal is nearest to the entropy.
 
-Distances from the entropy are on a grid of 1e-4: a token above and one below the entropy are often
-equally far from it.
-
-References
-----------
-Meister, Pimentel, Wiher and Cotterell (2023). Locally typical sampling.
+Distances are on a grid of 1e-4, as tokens above and below the entropy are often equally far from
+it. Meister, Pimentel, Wiher and Cotterell (2023). Locally typical sampling.
 """
 
 from __future__ import annotations

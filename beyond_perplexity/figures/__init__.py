@@ -1,8 +1,4 @@
-"""One function per figure: tidy tables in, a matplotlib figure out.
-
-`FIGURES` has the rows of ``figures.toml``, one for every figure of every paper; `draw_figure` draws
-one by its name. A new figure is a function in a file of its own and a row there.
-"""
+"""One function per figure, by rows of ``figures.toml``: tidy tables in, a matplotlib figure out."""
 
 from __future__ import annotations
 
@@ -28,13 +24,8 @@ if TYPE_CHECKING:
 
 
 class Exhibit(NamedTuple):
-    """A table or a figure of a paper.
-
-    `code` is ``module:function`` in the package; it takes what the files of the inputs hold (kinds
-    of `report.INPUTS`; of the optional ones there may be none), then the `Labels`, and returns a
-    table or a figure. Title and caption are reStructuredText, as is what the report says of
-    published values.
-    """
+    """A table or figure of a paper: ``module:function``, which takes what files of `report.INPUTS`
+    hold (optional ones may be none) and `Labels`; title and caption are reStructuredText."""
 
     code: str
     inputs: tuple[str, ...]

@@ -61,12 +61,11 @@ def _two_sided(estimates: pd.DataFrame) -> pd.DataFrame:
 def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Figure:
     """Draw the instance-level upper bounds of each model by method and proposal.
 
-    Of several temperatures (and sizes of the beam whose tail is sampled) the lowest is shown.
-    Chosen by the numbers it is shown among, the lowest of several stochastic bounds is no such
-    bound any more: its logarithm may lie below the true one's in expectation, by up to the errors
-    of those that it is chosen from. Bars are two errors over the samples
-    (`wording.sampling_error`). Two-sided bounds that no temperature was chosen for are lines
-    between their ends, which may lie outside of the panel; those that `gaps` refutes make no claim.
+    Of several temperatures (and beams whose tail is sampled) the lowest is shown, which, so chosen,
+    is no bound any more: its logarithm may lie below the true one's in expectation. Bars are two
+    errors over the samples (`wording.sampling_error`). Two-sided bounds that no temperature was
+    chosen for are lines, whose ends may lie outside of the panel; those that `gaps` refutes make no
+    claim.
     """
     chosen, two_sided = _best(estimates), _two_sided(withdraw_claims(estimates, gaps))
     order = list(dict.fromkeys(estimates["model"]))

@@ -104,10 +104,8 @@ def matrix_figure(
 def draw_correlations(
     axis: Axes, titles: Mapping[Any, str], below: ShownCorrelations, above: ShownCorrelations
 ) -> None:
-    """Draw a matrix of measures, by name, whose lower and upper triangle are of two kinds.
-
-    Rows have the titles, columns their numbers; coloured is where the interval leaves 0 out.
-    """
+    """Draw a matrix of measures, rows with titles, columns with numbers, its triangles of two
+    kinds, coloured where the interval leaves 0 out."""
     n = len(titles)
     for (row, first), (column, second) in permutations(enumerate(titles), 2):
         kind = below if row > column else above
@@ -140,10 +138,8 @@ def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None
 
 
 class Merge(NamedTuple):
-    """Two clusters become one, at the mean distance of their leaves; the lowest leaf's comes first.
-
-    The leaves are 0 to n − 1, the cluster of merge k is n + k.
-    """
+    """Two clusters become one, n + k for merge k of leaves 0 to n − 1, at the mean distance of
+    their leaves; the lowest leaf's comes first."""
 
     first: int
     second: int
@@ -151,11 +147,8 @@ class Merge(NamedTuple):
 
 
 def average_linkage(distances: np.ndarray) -> tuple[list[Merge], list[int]]:
-    """Cluster by the mean distance of leaves, symmetric of shape (n, n) (Sokal, Michener 1958).
-
-    Merges are from the nearest on; of equal distances that of the lower leaves is first. Also
-    returns the leaves as they stand in the tree, so that no two branches cross.
-    """
+    """Cluster by the mean distance of leaves, (n, n) (Sokal, Michener 1958), the nearest first,
+    ties by the lower leaves, and give leaves in an order in which no branches cross."""
     members = {leaf: [leaf] for leaf in range(len(distances))}
     merges: list[Merge] = []
     while len(members) > 1:
@@ -181,10 +174,8 @@ class Scatter(NamedTuple):
 def draw_scatters(
     scatters: Sequence[Scatter], labels: Labels, xlabel: str, kinds: Mapping[str, str]
 ) -> Figure:
-    """Draw panels with a mark for each model, filled by its decoding or split (key and title).
-
-    A far or infinite x is drawn at the edge, and named in the legend's title, which is `xlabel`.
-    """
+    """Draw panels with a mark for each model, filled by its decoding or split (key and title); a
+    far or infinite x is at the edge, and named in the legend's title."""
     shown = [one for one in scatters if one.points]
     if not shown:
         raise NothingToShowError("no two measures are known of the same models")

@@ -39,12 +39,8 @@ NOTE_HEIGHT = 0.1  # of the highest density
 
 
 class Settings:
-    """The settings of a table with their labels, colours and marks.
-
-    The proposal of a model that has most temperatures (the first of several) goes by its
-    temperature alone, the others by their names, so that settings of different models share
-    colours.
-    """
+    """Settings with labels, colours and marks: a model's proposal of most temperatures goes by
+    these alone, others by name, so that different models' settings share colours."""
 
     def __init__(self, table: pd.DataFrame) -> None:
         found = list(dict.fromkeys(zip(*(table[name] for name in SETTING_KEYS), strict=True)))

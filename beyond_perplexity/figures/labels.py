@@ -52,10 +52,8 @@ class SourceName(NamedTuple):
 
 
 def parse_source(name: str) -> SourceName:
-    """Split ``reference[/{vocabulary}]``, ``{model}/{decoding}`` or ``external/{name}``.
-
-    External samples keep their name, with ``external`` as decoding; the test set has no decoding.
-    """
+    """Split ``reference[/{vocabulary}]``, which has no decoding, ``{model}/{decoding}`` or
+    ``external/{name}``, whose decoding is ``external``."""
     first, slash, second = name.partition("/")
     if name == REFERENCE or (first == REFERENCE and second):
         return SourceName(name, "")
@@ -101,13 +99,8 @@ def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Labels:
-    """How models and decodings are called, and in which order they stand.
-
-    The place of a model in `models` fixes its colour and mark: with the same labels a model looks
-    the same in every figure of a report, also where others are missing. Families and kinds, of
-    models and decodings, find the published values of a row; what is missing there is of its own
-    name.
-    """
+    """Names and order of models, which fixes colour and mark in every figure of a report, and of
+    decodings; families and kinds (default: the name) find published values."""
 
     models: list[str] = field(default_factory=list)
     decodings: list[str] = field(default_factory=list)

@@ -27,11 +27,8 @@ def stars(p_value: float | None) -> str:
 
 
 def shown(value: object, digits: int = 3) -> str:
-    """Round a number for a reader; None and NaN give nothing, a text stays as it is.
-
-    Integers from 1,000 with separators; numbers from 100 with one decimal, others with `digits`
-    decimals; below ``10**-digits`` in scientific notation. A real minus sign.
-    """
+    """Round a number for a reader, None and NaN to nothing: 1,000 with separators, one decimal from
+    100, else `digits`, below ``10**-digits`` scientific; texts stay."""
     if isinstance(value, str):
         return value
     if value is None or pd.isna(value):  # type: ignore[call-overload]
@@ -138,10 +135,8 @@ def verdict_mark(row: Mapping[Any, Any]) -> str:
 
 
 def beyond_baseline(row: Mapping[Any, Any]) -> int:
-    """Say whether a distance lies above (1) or below (-1) human text against itself, or inside (0).
-
-    It is that at the size of the baseline: baseline plus excess; the band is the middle 95%.
-    """
+    """Say whether a distance, baseline plus excess, lies above (1), below (-1) or inside (0) the
+    middle 95% of human text against itself."""
     if not (verdicts.is_known(row["baseline_low"]) and verdicts.is_known(row["baseline_high"])):
         return 0
     distance = row["baseline"] + row["excess"]
@@ -167,10 +162,8 @@ _LOOKED_AT = 10  # times as many as are shown, for longer ones
 
 
 def named_words(words: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Take the named n-grams of each source: the farthest ones that it over-uses and under-uses.
-
-    A shorter n-gram that nearly always stands in a longer one which is named is left out.
-    """
+    """Take the n-grams that each source over-uses and under-uses farthest, without those that
+    nearly always stand in a longer one which is named."""
     parts = [words.head(0)]
     for source, over in product(words["source"].unique(), (True, False)):
         chosen = (words["source"] == source) & (words["verdict"] == verdicts.DIFFERS)

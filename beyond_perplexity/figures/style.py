@@ -91,11 +91,8 @@ def panels(
     ylabels: Sequence[str],
     height: float = 2.1,
 ) -> tuple[Figure, dict[str, list[Axes]]]:
-    """Lay out one column of panels per decoding; a row of more than four is wrapped.
-
-    There is a row for each of `ylabels`, which may hold mathematics (see `literal`). Returns for
-    each decoding its panels, which share their axes row by row.
-    """
+    """Lay out a column of panels per decoding, wrapped above four, and a row for each of `ylabels`,
+    maybe mathematics (see `literal`), whose panels share their axes."""
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
     if not decodings:
         raise NothingToShowError("the table has no source but the reference")
@@ -245,11 +242,8 @@ def draw_by_decoding(
     prepare: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     band: bool = False,
 ) -> tuple[Figure, list[Axes], list[Line2D]]:
-    """Draw a panel per decoding with a line per model and the test set in each of them.
-
-    `prepare` makes what is drawn of a source; the first test set has a `band`. Returns the panels,
-    whose limits are set after all are drawn, and entries for the legend.
-    """
+    """Draw a panel per decoding with a line per model and the test sets, the first with a `band`;
+    the limits of the panels are set after all are drawn."""
     sources = labels.sort_sources(curves["source"])
     looks = Looks(labels, sources)
     first = next(filter(is_reference, sources), None)
@@ -335,11 +329,8 @@ class AxisPoint(NamedTuple):
 
 
 def range_without_outliers(values: Iterable[float]) -> tuple[float, float] | None:
-    """Return the range of finite values without those that are far from all others; None: none is.
-
-    From the end with the larger gap, up to a quarter of the values (one at least) are left out
-    where the range with them is more than `FAR` times that without.
-    """
+    """Return the range of finite values (None: none) without up to a quarter, or one, at the end of
+    the larger gap, where it is more than `FAR` times that of the rest."""
     ordered = sorted(value for value in values if math.isfinite(value))
     most = max(1, len(ordered) // 4)
     whole = ordered[-1] - ordered[0] if ordered else 0.0

@@ -31,10 +31,8 @@ def two_sided_rows(estimates: pd.DataFrame) -> pd.DataFrame:
 def perplexity_by_thoughts(
     curves: pd.DataFrame, estimates: pd.DataFrame, sums: pd.DataFrame, labels: Labels
 ) -> Figure:
-    """Draw the mean over subsets of thoughts by their number, and bounds of all, a panel a model.
-
-    A band holds most of the subsets; bounds stand to the right of the curves.
-    """
+    """Draw the mean over subsets of thoughts by their number, with a band of most, a panel a model;
+    to the right stand bounds of all."""
     shown = curves[(curves["aggregation"] == "instance") & np.isfinite(curves["mean"])]
     if shown.empty:
         raise NothingToShowError("no number of thoughts gives every answer a probability")

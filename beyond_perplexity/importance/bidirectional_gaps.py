@@ -1,7 +1,7 @@
 """What bidirectional Monte Carlo says of each setting on documents that the model generated.
 
-What the columns of schema ``importance_gaps`` mean stands beside it. And what it, or a strict
-bound, says of claims: bounds side by side, two-sided bounds that are refuted. D documents, F runs.
+And what it, or a strict bound, says of claims: two-sided bounds that are refuted. D documents, F
+runs.
 """
 
 from __future__ import annotations
@@ -45,11 +45,8 @@ def _batches(given: str | Path | TableFile) -> Iterator[pa.RecordBatch]:
 
 
 class SimulatedRuns:
-    """The estimates of simulated documents of one model and proposal, in shards of `scripts.draw`.
-
-    Files are cut in any way, and of the model and proposal that the samples of the reader are of.
-    No estimate of the instances is made of them, so that there are no settings.
-    """
+    """The estimates of simulated documents of the reader's model and proposal, in shards of
+    `scripts.draw`, cut in any way; without estimates of instances, and so without settings."""
 
     settings: Sequence[dict[str, Any]] = ()
 
@@ -92,10 +89,9 @@ def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
 class GapRange(NamedTuple):
     """What is known of a setting beside the others of its model, nats per token.
 
-    `least` and `most` are what its ``forward`` may lack of the true cross-entropy, as seen from the
-    least ``forward`` and the greatest ``reverse`` of the model, `above` and `below`: in expectation
-    the true value is between these. `surely_above` and `surely_below` allow for what is known of
-    errors.
+    `least` and `most` are what its ``forward`` may lack of the true cross-entropy, which in
+    expectation is between `above` and `below`, the least ``forward`` and the greatest ``reverse``
+    of the model; `surely_above` and `surely_below` allow for their known errors.
     """
 
     least: float
@@ -116,11 +112,8 @@ class GapRange(NamedTuple):
 
 
 def gap_ranges(rows: Sequence[Mapping[Any, Any]]) -> list[GapRange]:
-    """Set every setting, a row of schema ``importance_gaps``, beside the others of its model.
-
-    These are of the same documents. The best of several is chosen by its own numbers: by their
-    errors it may lie beyond the truth.
-    """
+    """Set every row of schema ``importance_gaps`` beside the others of its model and documents; the
+    best of several may lie beyond the truth, as it is chosen by its own numbers."""
     keys = [(row["model"], row["n_documents"], row["n_tokens"]) for row in rows]
     known = {
         key: _known([row for row, own in zip(rows, keys, strict=True) if own == key])
@@ -148,10 +141,8 @@ def _known(rows: Sequence[Mapping[Any, Any]]) -> tuple[float, float, float, floa
 
 
 def gap_error(gaps: np.ndarray, n_tokens: np.ndarray) -> float:
-    """Return the standard error over documents of Σ gap / Σ T, for gaps, nats, and T, (D,).
-
-    That of the ratio estimator (Cochran 1977, section 6.4); NaN of one document or an infinite gap.
-    """
+    """Return the standard error over documents of Σ gap / Σ T, gaps in nats, (D,): that of the
+    ratio estimator (Cochran 1977, section 6.4), NaN of one document or an infinite gap."""
     n, total = len(gaps), n_tokens.sum()
     if n < 2 or not np.isfinite(gaps).all():
         return math.nan
@@ -234,9 +225,8 @@ def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.Da
     """Take the claim from two-sided bounds whose setting fails on simulated documents.
 
     Weights that all miss the same latents agree with each other, and no diagnostic of theirs can
-    tell; latents that are known can. The estimates of a proposal know of its own gaps already
-    (`reduction.estimates_table`); here those of other proposals refute it too. Tables are of
-    schemas ``estimates`` and ``importance_gaps``, of any models and proposals.
+    tell; latents that are known can, also those of other proposals. Tables are of schemas
+    ``estimates`` and ``importance_gaps``, of any models and proposals.
     """
     refuted = {} if gaps is None else refuted_settings(gaps.to_dict("records"))
     rows = estimates.reset_index(drop=True)
@@ -250,10 +240,8 @@ def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.Da
 def withdrawn(row: Mapping[Any, Any], refuted: Refuted) -> dict[str, str]:
     """Return what changes in a row of schema ``estimates`` whose setting is refuted, if anything.
 
-    Where two-sided bounds of the same setting, of as many samples or more, fail on simulated
-    documents,
-    ``bound`` is ``two-sided?`` and ``note`` begins with what was found. A mixture is refuted where
-    all temperatures are that it is made of: their samples together must be as many.
+    That is where its two-sided bounds, of as many samples or more, fail on simulated documents;
+    those of a mixture where all its temperatures are refuted, of as many samples together.
     """
     pair = row["model"], row["proposal"]
     if pooled := find_estimator(row["basis"]).pools:

@@ -29,12 +29,8 @@ LABEL_COLUMNS = {"model": pa.string(), "proposal": pa.string(), "temperature": p
 
 @dataclass(frozen=True)
 class WeightLabels(Limited):
-    """What the samples of a file are: of which p and q, drawn at which temperature.
-
-    The temperature is None for beams, or when nobody said. ``t_definition`` says what ``n_tokens``
-    counts, e.g. ``"words and </s>"``; ``unknown_types`` are the word types of the training text
-    that are not in the vocabulary and so read ``<unk>``.
-    """
+    """What the samples of a file are: their p, q and temperature (None: of beams, or not said),
+    what T counts (`t_definition`), and how many word types of the training text read ``<unk>``."""
 
     model: str | None = None
     proposal: str | None = None
@@ -205,11 +201,8 @@ def gather_rows(
 
 
 def by_instance_and_run(held: Columns, what: str, ids: np.ndarray | None = None) -> Columns:
-    """Arrange rows as (N, F), a row an instance and a column a run, both ascending.
-
-    `ids`, (N,), are the instances; without, those that there are. `what` begins the `InputError`
-    where a run is lacking or there twice.
-    """
+    """Arrange rows as (N, F), instances by runs, both ascending; a run that is lacking or there
+    twice is an `InputError` that begins with `what`."""
     ids = np.unique(held["instance_id"]) if ids is None else ids
     runs = np.unique(held["run"])
     order = np.lexsort((held["run"], held["instance_id"]))
@@ -226,11 +219,8 @@ def read_beside(
     what: str,
     reader: WeightReader,
 ) -> Columns:
-    """Read columns of whole files of `what`, whose rows are of instances that have samples.
-
-    ``instance_id`` and ``n_tokens`` are among the columns; `SCORES` may be −inf, but neither NaN
-    nor +inf. An `InputError` names a file of another model, or a row of no instance of the reader.
-    """
+    """Read columns of whole files of `what`, rows of the reader's instances; `SCORES` may be −inf,
+    but neither NaN nor +inf, and a file of another model is an `InputError`."""
     kept: list[Columns] = []
     tokens = dict(zip(reader.instance_ids.tolist(), reader.n_tokens.tolist(), strict=True))
 
@@ -254,11 +244,8 @@ def read_beside(
 
 
 class LogQFiles:
-    """log q of the samples of one model and proposal, in files of schema ``log_q``, cut in any way.
-
-    `names` are the temperature columns that are wanted, `labels` those of the weights: a file that
-    lacks a column or is of another model or proposal is an `InputError`.
-    """
+    """log q of the samples of one model and proposal, in files of schema ``log_q``, cut in any way;
+    a file that lacks a column of `names` or is of another pair is an `InputError`."""
 
     def __init__(
         self, paths: Sequence[str | Path | TableFile], names: Sequence[str], labels: WeightLabels
@@ -272,12 +259,8 @@ class LogQFiles:
             self._groups += index_rows(file, {"instance_id": pa.int64()}, lambda _: None)
 
     def gather(self, temperature: float, samples: Columns) -> Columns:
-        """Read the temperature columns of the samples drawn at one, in their order.
-
-        `samples` are columns of all samples of some instances, sorted by instance and sample;
-        ``latent_hash`` is compared when it is there. An `InputError` names a sample that is missing
-        or another latent, or a value that is no log q.
-        """
+        """Read the temperature columns of all samples of some instances that were drawn at one,
+        sorted; a sample that is missing, is another latent or has no log q is an `InputError`."""
 
         def check(file: TableFile, batch: RowBatch) -> None:
             for name in self._names:
@@ -311,11 +294,8 @@ def _check_same(temperature: float, samples: Columns, found: Columns) -> None:
 
 
 class Beams:
-    """The beams of all instances of a reader, from files of schema ``beams``, cut in any way.
-
-    `settings` are the ``beam_size`` that there are, ascending. A row that is not as it must be, or
-    an instance that lacks a beam or samples, is an `InputError`.
-    """
+    """The beams of all instances of a reader, from files of schema ``beams``, cut in any way; a
+    wrong row, or an instance that lacks a beam or samples, is an `InputError`."""
 
     def __init__(self, paths: Sequence[str | Path | TableFile], reader: WeightReader) -> None:
         columns = read_beside(paths, {**BEAM_COLUMNS, reader.log_p: pa.float64()}, "beams", reader)
@@ -350,11 +330,9 @@ class Beams:
 class SMCRuns:
     """The runs of sequential Monte Carlo of all instances of a reader, in files of schema ``smc``.
 
-    `log_likelihood`, (N, F), is log p̂ of each run, nats, in the order of the reader's instances;
-    `ess_min`, (N,), the smallest effective sample size that any run of an instance has met;
-    `n_particles` K of each run. `settings` are the ``temperature`` τ of the proposal and
-    ``replicates``, F. Files that are not alike, or an instance that lacks a run, are an
-    `InputError`.
+    `log_likelihood`, (N, F), is log p̂ of each run, nats, `ess_min`, (N,), the smallest effective
+    sample size that any run of an instance has met. Files that are not alike, or an instance that
+    lacks a run, are an `InputError`.
     """
 
     def __init__(self, paths: Sequence[str | Path | TableFile], reader: WeightReader) -> None:

@@ -24,23 +24,16 @@ _NAMED = 3  # instances that a note names
 
 
 def share_below(ess: np.ndarray, n_tokens: np.ndarray, least: float) -> float:
-    """Return the share of all tokens in instances with fewer effective samples than `least`.
-
-    `ess` and T, (N,), are those of each instance. The median of the first hides the worst
-    documents, which are the longest.
-    """
+    """Return the share of all tokens, (N,), in instances with fewer effective samples than `least`;
+    the median hides the worst documents, which are the longest."""
     return float(n_tokens[ess < least].sum() / n_tokens.sum())
 
 
 def summarize_diagnostics(
     diagnostics: Sequence[Diagnostics], n_samples: np.ndarray, n_tokens: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Summarize the diagnostics of N sets of weights, of K samples each: columns of ``estimates``.
-
-    T, (N,), is given where the sets are of instances. ``k_hat_above`` counts the sets whose k̂ is
-    above the threshold of their own K; ``k_hat_threshold`` is None when the thresholds differ. Runs
-    of sequential Monte Carlo have no k̂, and without diagnostics there are no columns.
-    """
+    """Summarize the diagnostics of N sets of weights, if any: columns of ``estimates``, of which
+    ``k_hat_above`` goes by the threshold of each set's K, shown unless these differ."""
     if not diagnostics:
         return {}
     ess, largest, unique, k_hat = (np.array([one[k] for one in diagnostics]) for k in range(4))
@@ -124,10 +117,8 @@ def instance_notes(found: Estimator) -> Iterator[str]:
 
 
 def corpus_notes(variance: float, diagnostics: Diagnostics, samples: np.ndarray) -> Iterator[str]:
-    """Say what a reader of an estimate from the products over the corpus must know.
-
-    `variance` is theirs (`error_variance`), `samples` log p̂ of bootstrap replicates over them.
-    """
+    """Say what a reader of an estimate from the products over the corpus must know, by their
+    variance (`error_variance`) and log p̂ of bootstrap replicates over them."""
     if np.isnan(variance) and diagnostics.ess > 0:
         yield "there is a single sample of all instances: its error is not known"
     if variance > LARGEST_RELATIVE_VARIANCE:

@@ -1,8 +1,7 @@
 """Estimates in plain words, a table and a line for every number, and what they cost.
 
-Costs are seconds and evaluations. A latent counts once for p where log p(x, z) is asked of it, and
-once for q for every proposal that log q(z | x) is asked of, whether or not the same latent was
-drawn before: a particle that goes through a text is one of each.
+A latent is an evaluation of p where log p(x, z) is asked of it, and of q for every proposal that
+log q(z | x) is asked of, drawn before or not: a particle that goes through a text is one of each.
 """
 
 from __future__ import annotations
@@ -54,11 +53,8 @@ def number(value: float | None) -> str:
 
 
 def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
-    """Choose the error over samples of an estimate that is to be read, and say which (of `ERRORS`).
-
-    The standard error by the delta method where it holds, else by bootstrap over the samples; of
-    random pairings the standard deviation of one. None and nothing when none is known.
-    """
+    """Choose the error over samples to be read, with its source (of `ERRORS`): by the delta method
+    where it holds, else by bootstrap or over random pairings; None if unknown."""
     for name, source in ERRORS.items():
         value = row[name]
         if value is not None and not math.isnan(value):
@@ -173,10 +169,8 @@ def describe_estimate(row: _Row) -> str:
 
 
 def k_hat_cell(above: int | None, undefined: int | None, units: int) -> str:
-    """Write how many of the sets of weights whose k̂ is defined have it above its limit.
-
-    Such as ``26/30 (10 undefined)``; sets are the instances, or 1 at the level of the corpus.
-    """
+    """Write how many of the sets whose k̂ is defined have it above its limit, as ``26/30 (10
+    undefined)``."""
     if above is None or undefined is None:
         return "–"
     shown = f"{above}/{units - undefined}" if undefined < units else "–"
@@ -262,10 +256,8 @@ class LeastBound(NamedTuple):
 
 
 def least_strict(rows: Iterable[Mapping[Any, Any]]) -> dict[Key, LeastBound]:
-    """Find the least strict bound of each model and measure in rows of schema ``estimates``.
-
-    The least of strict bounds is one: no sample takes part in the choice.
-    """
+    """Find the least strict bound of each model and measure in rows of ``estimates``; it is one
+    itself, as no sample takes part in the choice."""
     found: dict[Key, LeastBound] = {}
     for row in rows:
         value, key = row["value"], (row["model"], row["measure"])
@@ -288,10 +280,9 @@ def bounds_with_costs(estimates: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFr
     """Put gap, cost and error beside the finite bounds of perplexity at instance level.
 
     Costs are of schema ``draw_costs``, of all jobs that the estimates are made of. Added are
-    ``gap`` (nats a token above the best bound of the model), ``seconds`` (of an instance),
-    ``seconds_of``, ``evaluations_p`` and ``evaluations_q`` (of an instance), ``error`` (nats a
-    token; NaN: not known), ``error_by``, and ``needed`` (K, or runs of sequential Monte Carlo, for
-    an error of `TARGET`: as the error of a mean falls with the root of their number).
+    ``gap`` (nats a token above the best bound of the model), ``seconds``, ``evaluations_p`` and
+    ``evaluations_q`` of an instance, ``error`` (nats a token; NaN: not known), and ``needed`` (K,
+    or runs, for an error of `TARGET`: as the error of a mean falls with the root of their number).
     """
     import pandas as pd  # the command that says estimates starts without
 
@@ -339,10 +330,8 @@ def evaluations(row: Mapping[Any, Any], costs: pd.DataFrame) -> tuple[int, int]:
 
 
 def seconds_of_instance(row: Mapping[Any, Any], costs: pd.DataFrame) -> float:
-    """Return the seconds that an estimate took for an instance, on average.
-
-    The search of the largest beam gives the smaller ones too: all take its time.
-    """
+    """Return the seconds of an estimate for an instance, on average; the search of the largest beam
+    gives the smaller ones too: all take its time."""
     needs = find_estimator(row["method"]).needs
     draws = {need for need in needs if need in set(costs["draw"])}
     chosen = costs["draw"].isin(draws)

@@ -69,10 +69,8 @@ class WeightedSamples(NamedTuple):
 
 
 class SampledInstance(NamedTuple):
-    """One instance, its position among the reader's, with its samples at each temperature.
-
-    `estimates` holds what estimators have found of it, by what they are: several are made of one.
-    """
+    """One instance, its position among the reader's, its samples at each temperature, and
+    `estimates` that estimators have found of it, by what they are."""
 
     position: int
     instance_id: int

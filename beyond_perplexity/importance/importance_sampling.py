@@ -26,11 +26,8 @@ _VALUES_AT_ONCE = 2**22
 
 
 def n_orders(wanted: int, n_samples: int) -> int:
-    """Return how many random orders are drawn: fewer than `wanted` of very many samples, K.
-
-    Of so many that the orders would hold more than `VALUES_HELD` log weights there are fewer, but
-    `LEAST_ORDERS` at least; the means over them spread the less, the larger K is.
-    """
+    """Return how many random orders of K samples are drawn: no more than hold `VALUES_HELD` log
+    weights, yet `LEAST_ORDERS`, as means over them spread the less, the larger K is."""
     return min(wanted, max(LEAST_ORDERS, VALUES_HELD // n_samples))
 
 
@@ -56,10 +53,8 @@ def random_orders(
 
 
 def prefix_log_means(log_weights: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Estimate log p̂, (R, S), from the first k of each row of log weights, (R, K).
-
-    The `sizes`, int64, (S,), are the k, ascending, at most K.
-    """
+    """Estimate log p̂, (R, S), from the first k of each row of log weights, (R, K), for `sizes` k,
+    ascending."""
     sums = np.full(len(log_weights), -np.inf)
     found = np.empty((len(log_weights), len(sizes)))
     start = 0

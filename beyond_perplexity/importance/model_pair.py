@@ -1,11 +1,8 @@
 """A latent model with a proposal for it, and what is drawn of them: weights, log q, beams.
 
 K samples of an instance, R rows (samples of a block, rounded up), W entries of a row of z. Samples
-are drawn in blocks, so that memory does not grow with K; a sample's random numbers are keyed by its
-instance and its number, so that neither blocks nor shards change it.
-
-A job draws for a block of instances. What each cost, in seconds of one core or of one GPU, lies in
-files of their own, which no estimate is made of, and differs from run to run.
+are drawn in blocks, so that memory does not grow with K, by random numbers keyed by instance and
+sample. What each instance cost, in seconds of a core or GPU, lies in files of its own.
 """
 
 from __future__ import annotations
@@ -46,11 +43,8 @@ _HASH_FACTOR = 0x100000001B3  # of the FNV hash
 
 @dataclass(frozen=True)
 class Pair:
-    """A latent model with a proposal for it, and how its samples are keyed.
-
-    `purpose`, MODEL/PROPOSAL, keys the random streams, with the seed, the temperature and the
-    instance. `unknown_types` of the training text are not in the vocabulary; None: nobody counted.
-    """
+    """A latent model and a proposal, whose streams are keyed by seed, `purpose` (MODEL/PROPOSAL),
+    temperature and instance; None `unknown_types`: nobody counted."""
 
     model: LatentModel
     proposal: Proposal
@@ -90,10 +84,8 @@ class Pair:
         return WeightLabels(**pair, temperature=temperature, unknown_types=unknown)
 
     def score_columns(self, rows: LatentRows, temperatures: Sequence[float]) -> Columns:
-        """Return log p, also with unknown words penalized where it is a column, log q and hashes.
-
-        Log q is at the first temperature.
-        """
+        """Return log p, penalized too where that is a column, log q at the first temperature, and
+        hashes."""
         batch = rows.batch
         found, log_p, log_q = score_latents(self, rows, temperatures)
         columns = instance_columns(self.model, batch, rows.owner)
@@ -143,11 +135,8 @@ class LatentRows(NamedTuple):
 
 
 class Distinct(NamedTuple):
-    """The distinct ones among rows of z, in whole quanta.
-
-    `latents`, int64, (N, W), of which the last may be repeated; `owner`, int64, (N,), the positions
-    of their instances in the batch; `inverse`, int64, (R,), where each row is among them.
-    """
+    """The distinct rows of z in whole quanta, int64, (N, W); `owner`, (N,), says where their
+    instances are in the batch, `inverse`, (R,), which of them each row is."""
 
     latents: Tensor
     owner: Tensor
@@ -169,11 +158,10 @@ class Distinct(NamedTuple):
 def score_latents(
     pair: Pair, rows: LatentRows, temperatures: Sequence[float]
 ) -> tuple[Distinct, Tensor, Tensor]:
-    """Score rows of z, each distinct one once.
+    """Score each distinct row of z once: log p(x, z), (N,), and log q_τ(z | x), (N, A).
 
-    Returns the N distinct ones, log p(x, z), (N,), and log q_τ(z | x) at each of A temperatures,
-    (N, A). Torch rounds sums in one way for any few columns, in another for one: where what is
-    found is to be the same bit for bit as with other temperatures, there must be two.
+    Torch rounds sums in one way for any few columns, in another for one: for the same bits as with
+    other temperatures, there must be two.
     """
     found = Distinct.of(rows)
     given = rows.batch, found.owner, found.latents
@@ -183,11 +171,8 @@ def score_latents(
 def together(
     pair: Pair, instances: Iterable[Instance], samples: range
 ) -> Iterator[tuple[Instance, ...]]:
-    """Cut instances into those whose samples are drawn at once.
-
-    A step of few rows leaves a GPU idle. On a CPU each instance is alone: what fills up shorter
-    ones could change how sums are rounded.
-    """
+    """Cut instances into those whose samples are drawn at once, to fill a GPU; on a CPU each is
+    alone, as padding could change how sums are rounded."""
     size = 1
     if pair.model.device.type == "cuda":
         size = max(1, LATENTS_AT_ONCE["cuda"] // max(1, len(samples)))
@@ -200,11 +185,8 @@ def together(
 def draw_latents(
     pair: Pair, instances: Sequence[Instance], samples: range, temperature: float
 ) -> Iterator[tuple[np.ndarray, LatentRows]]:
-    """Draw latents z ~ q_τ(z | x) of some instances, a block of samples at a time.
-
-    Yields the numbers of the samples, int64, (R,), all of an instance one after the other, and the
-    latents.
-    """
+    """Draw latents z ~ q_τ(z | x) of some instances, a block at a time, with the numbers of the
+    samples, int64, (R,), instance by instance."""
     device, batch = pair.model.device, pair.batch(*instances)
     draws, most = pair.proposal.draws(batch), LATENTS_AT_ONCE[device.type]
     for start in range(samples.start, samples.stop, most):
@@ -222,11 +204,8 @@ def draw_latents(
 def weigh(
     pair: Pair, instances: Iterable[Instance], options: WeightOptions, samples: range
 ) -> Iterator[Columns]:
-    """Draw latents z ~ q_τ(z | x) and give log p(x, z) and log q_τ(z | x) of the numbered samples.
-
-    Yields columns of schema ``log_weights``, and of `penalized_columns` of a model that has its own
-    penalty, a block of samples of one instance, or of `together`, at a time.
-    """
+    """Yield log p(x, z) and log q_τ(z | x) of the numbered samples, schema ``log_weights`` and
+    `penalized_columns`, by blocks of instances that are drawn `together`."""
     twice = [options.temperature] * 2  # what `score_temperatures` finds, bit for bit
     for group in together(pair, instances, samples):
         for numbers, rows in draw_latents(pair, group, samples, options.temperature):
@@ -241,8 +220,8 @@ def score_temperatures(
 
     They are drawn again by the streams of their weights, so that one more temperature leaves the
     weights of the others as they are; the hash of each shows that it is the latent that was
-    weighed. Yields columns of schema ``log_q`` with those of `schemas.draws.temperature_columns`, a
-    block of samples at one temperature at a time.
+    weighed. Yields columns of schema ``log_q`` with `schemas.draws.temperature_columns`, in blocks
+    at one temperature.
     """
     for group in together(pair, instances, samples):
         for drawn in options.temperatures:
@@ -262,11 +241,8 @@ def score_temperatures(
 
 @torch.inference_mode()
 def search(pair: Pair, instances: Iterable[Instance], options: BeamOptions) -> Iterator[Columns]:
-    """Give log p(x, z) of the latents that a beam search under q ends with, schema ``beams``.
-
-    The search is that of the largest beam; the others are its best, so that a bound never rises
-    with the size. Yields one beam of one instance at a time.
-    """
+    """Yield columns of schema ``beams``, log p(x, z) by the search of the largest beam, whose best
+    make the smaller ones, so that a bound never rises with the size."""
     for instance in instances:
         batch = pair.batch(instance)
         rows = pair.proposal.beam(batch, max(options.sizes))[0]  # (size, W)
@@ -285,11 +261,8 @@ def load_pair(
     seed: int,
     purpose: str,
 ) -> tuple[Pair, Vocabulary]:
-    """Read a latent model and a proposal for it from model folders, with their vocabulary.
-
-    Both may be one folder: of a model that was trained with its proposal, or whose family has an
-    optimal one. Two that differ in vocabularies or supports are an `InputError`.
-    """
+    """Read a latent model and a proposal, which may be one folder (trained along, or optimal), and
+    their vocabulary; two that differ in vocabularies or supports are an `InputError`."""
     model, vocabulary, described = load_any(model_folder, device)
     held, words, other = load_any(proposal_folder, device)
     proposal = held if isinstance(held, Proposal) else getattr(held, "proposal", None)
@@ -308,11 +281,8 @@ def load_pair(
 
 
 def clock_of(device: torch.device) -> tuple[str, Callable[[], float]]:
-    """Return what a second is of, and the clock that counts such seconds.
-
-    On a CPU it is a core: waiting for other processes does not count, and two threads that compute
-    for a second are two seconds. On a GPU it is the GPU, from the first of its work to the last.
-    """
+    """Return what a second is of, and a clock: a core, on which waiting does not count and two busy
+    threads count twice, or the GPU, from the first of its work to the last."""
 
     def gpu_seconds() -> float:
         torch.cuda.synchronize()  # until it has done what it was given
@@ -352,11 +322,8 @@ UNDETERMINING = ("output", "costs", "threads")  # flags that do not change a num
 
 
 def take_instances(instances: Iterable[Instance], wanted: range, seed: int) -> list[Instance]:
-    """Take a block of instances, in an order in which fewer of them are the first of more.
-
-    The order is random, decided by the seed and the instance's id alone. No more than `wanted.stop`
-    instances are held; where the split ends before, the block is short or empty.
-    """
+    """Take a block of instances in a random order by seed and id alone, in which fewer are the
+    first of more; no more than `wanted.stop` are held, and the block may be short or empty."""
     keyed = (
         (stream_key(seed, f"importance/instance/{instance.instance_id}"), index, instance)
         for index, instance in enumerate(instances)
@@ -368,12 +335,8 @@ def take_instances(instances: Iterable[Instance], wanted: range, seed: int) -> l
 def open_job(
     given: argparse.Namespace, script: str, row: Draw, options: Any
 ) -> tuple[Pair, list[Any], dict[str, object]]:
-    """Read the models and the block of instances that the flags of `scripts.draw` name.
-
-    Gives the pair, the instances, which are those of the corpus or what the row's ``documents``
-    makes, and the run record for a footer: of all flags but `UNDETERMINING`, labelled with a
-    ``temperature`` among the options. A split without instances is an `InputError`.
-    """
+    """Read what the flags of `scripts.draw` name: the pair, the block of instances (of the corpus,
+    or the row's ``documents``), and the run record, without `UNDETERMINING` flags."""
     torch.set_num_threads(max(given.threads, 1))
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, given.name)
     wanted = range(given.instances[0], sum(given.instances))

@@ -5,13 +5,13 @@ the effective sample size falls below a share of the particles, they are drawn a
 their weights (systematic resampling) and all weigh the same again. The product of the mean weights
 between the resamplings is an unbiased estimate of p(x) for any number of particles (Doucet &
 Johansen 2011, "A tutorial on particle filtering and smoothing"), so its logarithm is on average
-below log p(x). Plain importance sampling is the case without resampling.
+below log p(x).
 
-A proposal may also say how well a particle promises to go on (`word_by_word.Twisting`). Particles
-are then drawn anew in proportion to weight times promise, and the promise is divided out of their
-new weights: the estimate is unbiased for any promise (Guarniero, Johansen & Lee 2017, "The iterated
-auxiliary particle filter"). A proposal whose weights do not depend on what it draws (fully adapted;
-Pitt & Shephard 1999) promises that weight, so that resampling comes before it draws.
+With promises of how well particles go on (`word_by_word.Twisting`) they are drawn anew in
+proportion to weight times promise, which is divided out of the new weights: unbiased for any
+promise (Guarniero, Johansen & Lee 2017, "The iterated auxiliary particle filter"). A proposal whose
+weights do not depend on what it draws (fully adapted; Pitt & Shephard 1999) promises that weight,
+so that resampling comes before it draws.
 
 F filters (each of one instance), F' of them that have not ended, K particles of a filter, T words
 of the longest instance, C entries of a choice, W entries of a row of z.
@@ -41,11 +41,8 @@ PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has mo
 
 
 class FilterSetting(NamedTuple):
-    """What all filters have in common.
-
-    The model and the proposal go word by word (`SequentialModel`, `SequentialProposal`). There are
-    K particles, drawn anew when the effective ones are less than that share of them; 0: never.
-    """
+    """What all filters share: model and proposal that go word by word, and K particles, drawn anew
+    when fewer than a share of them are effective; 0: never."""
 
     model: Any
     proposal: Any
@@ -69,10 +66,9 @@ def _widened(choice: Tensor, width: int) -> Tensor:
 class Filters:
     """Filters on their way through the words of their instances, of `lengths`, int64, (F,).
 
-    `log_probs` and `effective` are those of `Estimate`, `final` and `prefixes` those of
-    `ParticlePaths`. With `keeps`, `paths` are the choices that led to each particle, (F, K, T) or
-    (F, K, T, C). One particle of each filter follows the choices `given`, (F, T) or (F, T, C), from
-    the positions `kept`, (F,).
+    With `keeps`, `paths` are the choices that led to each particle, (F, K, T) or (F, K, T, C). One
+    particle of each filter follows the choices `given`, (F, T) or (F, T, C), from the positions
+    `kept`, (F,).
     """
 
     paths: Tensor | None = None
@@ -222,13 +218,11 @@ class Estimate(NamedTuple):
 
 
 class ParticlePaths(NamedTuple):
-    """The particles at the end.
+    """The particles at the end: rows of z, int64, (F, K, W), those of one ancestor beginning alike.
 
-    `latents`, int64, (F, K, W), are rows of z; particles of one ancestor begin alike. The mean of
-    the weights, given by their logarithms, nats, float64, (F, K), is p̂(x); divided by their sum,
-    they are those of an average over p(z | x). `prefixes`, nats, float64, (F, T + 1), has log
-    p̂(x_1, ..., x_t) after each word, p̂ being as unbiased there; in the position after the last word
-    log p̂(x), and NaN after that.
+    The mean of the weights, given by their logarithms, nats, float64, (F, K), is p̂(x); over their
+    sum, they are those of an average over p(z | x). `prefixes`, nats, float64, (F, T + 1), has log
+    p̂(x_1, ..., x_t) after each word, as unbiased, after the last log p̂(x), and NaN after that.
     """
 
     latents: Tensor
@@ -245,8 +239,7 @@ def smc_log_prob(
 
     Of the numbers, float64 in [0, 1), (F, K + 1, at least `numbers_needed`), row k drives particle
     k as in ``proposal.sample``; of the last row, number t the resampling after word t. `instances`,
-    int64, (F,), are the positions in the batch of each filter's instance; by default one filter
-    each.
+    int64, (F,), are their positions in the batch; by default one filter each.
     """
     return Filters(setting, numbers, instances).run()
 
@@ -274,9 +267,8 @@ def conditional_smc(
 
     If that row is a draw from p(z | x), as that of a simulated (x, z) is, the mean of 1 / p̂(x) is
     1 / p(x) (Andrieu, Doucet & Holenstein 2010; Grosse, Ancha & Roy 2016), so that log p̂(x) is on
-    average above log p(x). At what position the particle begins, and goes on after a resampling, is
-    drawn from what the other positions leave; of the last row of numbers, the one of the last word
-    draws the position that it begins at. The other parameters are those of `smc_log_prob`.
+    average above log p(x). Its position after a resampling is drawn from what the others leave; of
+    the last row of numbers, the one of the last word draws the first position. See `smc_log_prob`.
     """
     filters, particles = Filters(setting, numbers, instances), setting.particles
     split = getattr(setting.model, "split_latents", None)
@@ -294,11 +286,8 @@ def numbers_needed(proposal: Any, batch: InstanceBatch) -> int:
 def run_numbers(
     pair: Pair, purpose: str, batch: InstanceBatch, options: SMCOptions, wanted: range
 ) -> Iterator[tuple[range, Tensor]]:
-    """Draw the numbers of runs on the one instance of a batch, a block of F runs at a time.
-
-    They are float64 in [0, 1), (F, K + 1, U), keyed by the purpose, the run, the instance and the
-    temperature.
-    """
+    """Draw the numbers of runs on the one instance of a batch, F runs at a time: float64 in [0, 1),
+    (F, K + 1, U), keyed by purpose, run, instance and temperature."""
     most = getattr(pair.model, "particles_at_once", PARTICLES_AT_ONCE)
     block, rows = max(1, most // options.particles), options.particles + 1
     key = f"{pair.purpose}/{purpose}/{float(options.temperature)}/{int(batch.ids[0])}"
@@ -315,11 +304,8 @@ def run_numbers(
 def run_smc(
     pair: Pair, instances: Iterable[Instance], options: SMCOptions, runs: range
 ) -> Iterator[Columns]:
-    """Estimate p(x) of each instance by numbered runs that are independent of each other.
-
-    Yields columns of schema ``smc``, and of `penalized_columns` of a model that has its own
-    penalty, a block of runs of an instance at a time.
-    """
+    """Estimate p(x) of each instance by numbered, independent runs: columns of schemas ``smc`` and
+    `penalized_columns`, a block of runs of an instance at a time."""
     if not pair.is_sequential:
         raise InputError("the model cannot be scored word by word; use importance sampling")
     penalized = pair.penalized()

@@ -1,12 +1,10 @@
 """The latents that a model believes in, and those of a proposal, against the annotation, as spans.
 
-And models without latent variables on the very instances that a latent model is weighed on.
-
-Under the posterior p(z | x) a mean is one over weighted samples: the particles of a run of
-sequential Monte Carlo where the model goes word by word, with the weights that they end with, else
-importance samples. Both are consistent, not unbiased; ``effective`` says how many of them count.
-A run also estimates p(x_1, ..., x_t) after each word t, so that log p̂(x) is exactly the sum of
-what its words and its end add. K particles or samples, W entries of a row of z, T words.
+And models without latent variables on the instances that a latent model is weighed on. A mean under
+p(z | x) is over weighted samples: particles of sequential Monte Carlo where the model goes word by
+word, else importance samples; both are consistent, not unbiased, and ``effective`` says how many
+count. A run also estimates p(x_1, ..., x_t) after each word t, so that log p̂(x) is exactly the sum
+of what its words and its end add. K particles or samples, W entries of a row of z, T words.
 """
 
 from __future__ import annotations
@@ -55,10 +53,10 @@ def structure_of(described: Mapping[str, Any]) -> str:
 def entities_by_span(described: Mapping[str, Any]) -> dict[Range, Hashable]:
     """Return what makes the entity of each mention, or of each phrase of a tree nothing.
 
-    An entity with a name is its name. One that is a number of its own document is what the mention
-    refers back to: the span of the last mention before it of the same entity, or None where it is
-    new. So numbers of two annotations need not agree. Of a tree the phrases of several words count,
-    but not the whole sentence, which every tree has; a phrase of one child is that child.
+    An entity with a name is its name. One that is a number is the span of the last mention before
+    it of the same entity, or None where it is new: so numbers of two annotations need not agree. Of
+    a tree phrases of several words count, but not the whole sentence; a phrase of one child is that
+    child.
     """
     if structure_of(described) == OF_TREES:
         return dict.fromkeys(tree_spans(described["tree"]))
@@ -108,10 +106,8 @@ POSTERIOR_SOURCE, PROPOSAL_SOURCE = "posterior", "proposal"
 
 
 class WeightedLatents(NamedTuple):
-    """Samples of an instance's latents, int64, (K, W), with shares, float64, (K,).
-
-    Shares add up to 1, or are all 0 where p̂ is 0; see `ParticlePaths.prefixes`, (T + 1,).
-    """
+    """Samples of an instance's latents, int64, (K, W), with shares, float64, (K,), that add up to
+    1, or are all 0 where p̂ is 0; see `ParticlePaths.prefixes`, (T + 1,)."""
 
     latents: Tensor
     shares: Tensor
@@ -126,11 +122,8 @@ def _shares(log_weights: Tensor) -> Tensor:
 def expected_counts(
     model: LatentModel, instance: Instance, annotated: Mapping[str, Any], held: WeightedLatents
 ) -> np.ndarray:
-    """Average the fields of `SpanCounts` over latents, float64, (4,); distinct ones are read once.
-
-    NaN where the instance has no annotation that the model could have (outlined in `annotated`), or
-    p̂ is 0.
-    """
+    """Average the fields of `SpanCounts` over latents, float64, (4,); NaN where the instance has no
+    annotation that the model could have, or p̂ is 0."""
     unknown = structure_of(annotated) == OF_TREES and not annotated["tree"]
     if unknown or not held.shares.any():
         return np.full(len(SpanCounts._fields), np.nan)
@@ -210,10 +203,8 @@ def compare_latents(
 
 @torch.inference_mode()
 def plain_log_probs(model: LanguageModel, ids: np.ndarray) -> np.ndarray:
-    """Return ln p of each word and of the end, float64, (T + 1,), of one text (T,) read alone.
-
-    One text at a time: what else is scored does not change a bit of it.
-    """
+    """Return ln p of each word and of the end of one text (T,), read alone so that no other changes
+    a bit of it: float64, (T + 1,)."""
     windows = cut_windows(0, ids, *check_window(model, None, None))
     return np.concatenate([part for one in windows for part in score_windows(model, [one])])
 
@@ -231,9 +222,7 @@ class DeterministicModel(Protocol):
 def score_beside(
     latent: LatentModel, model: LanguageModel | DeterministicModel, instances: Iterable[Instance]
 ) -> Iterator[dict[str, Any]]:
-    """Score instances of a latent model under another of the same vocabulary that has no latents.
-
-    Or under its own sampler that has none.
+    """Score a latent model's instances under another without latents, or its own sampler without.
 
     Yields columns of schema ``instance_scores`` but for the names and the group. The latent model
     says what T counts, which must be words and at most one end, and which words are in mentions.
@@ -267,11 +256,8 @@ def score_beside(
 def group_instances(
     family: object, instance_ids: Collection[int], documents: str, split_unit: str
 ) -> dict[int, int]:
-    """Say which instances belong together: those of a document or, if these were split, of a page.
-
-    Returns the key of the group (`group_key`) by the instance; the row of the family of the latent
-    model says what an instance is, `documents` is a file of that schema.
-    """
+    """Return the `group_key` of each instance, of its document or, if pages were split, of its
+    page; the family's row says what an instance is."""
     unit = find_row(family).unit
     wanted = {number: document_of(number, unit) for number in instance_ids}
     held = set(wanted.values())
@@ -373,12 +359,10 @@ def describe(
 ) -> list[Described]:
     """Choose an instance, or a part of a long document, with much to see; describe its latents.
 
-    Gives ``model`` (the name), ``title``, ``instance_id``, ``tokens`` and what
-    `LatentModel.readable` says: of the annotation, then of the most probable latent that a beam of
-    10 finds. The first `LOOKED_AT` words are looked at. Of a document with more than `MOST_WORDS`
-    words a part is shown, with the mentions that lie in it; of the `DOCUMENTS_TRIED` documents with
-    most to see, that in which the proposal finds most mentions of the annotation. Empty when no
-    sentence under a tree has from `FEWEST_WORDS` to `MOST_OF_A_TREE` words, or no document the
+    `LatentModel.readable` says the annotation, then the most probable latent that a beam of 10
+    finds. Of the `DOCUMENTS_TRIED` documents with most to see in their first `LOOKED_AT` words, it
+    is the one in which the proposal finds most mentions of the annotation, with `MOST_WORDS` words
+    at most. Empty when no tree has `FEWEST_WORDS` to `MOST_OF_A_TREE` words, or no document the
     fewest.
     """
     candidates: dict[int, _Choice] = {}

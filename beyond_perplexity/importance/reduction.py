@@ -1,7 +1,5 @@
-"""Reduce the samples of all instances, in one pass, to estimates, curves, replicates, diagnostics.
-
-What the columns mean stands in `schemas.estimates`.
-"""
+"""Reduce the samples of all instances, in one pass, to estimates, curves, replicates,
+diagnostics."""
 
 from __future__ import annotations
 
@@ -38,10 +36,8 @@ _SIGNED = ("t_definition", "method", "aggregation", "temperature", "n_samples", 
 
 @dataclass(frozen=True)
 class Reduction:
-    """The reduced samples of one model and proposal: every estimator with a setting, by its method.
-
-    `penalized` is the same of log p(x, z) with unknown words penalized; None where each costs ln U.
-    """
+    """The reduced samples of one model and proposal: every estimator with a setting, by its method,
+    and the same `penalized`, None where unknown words cost ln U each."""
 
     inputs: Inputs
     estimators: tuple[tuple[str, Estimator], ...]
@@ -62,11 +58,8 @@ def reduce_weights(
     seed: int = 0,
     progress: bool = False,
 ) -> Reduction:
-    """Reduce all samples of one model and one proposal.
-
-    `draws` are other draws of the same instances, as `read_draws` reads them; the seed is that of
-    the subsets, pairings and bootstraps; `progress` shows a bar on stderr.
-    """
+    """Reduce all samples of one model and proposal, with other draws of the same instances
+    (`read_draws`); the seed is that of subsets, pairings and bootstraps."""
     inputs = Inputs(reader, draws or {}, options or ReductionOptions(), seed)
     estimators = tuple(
         (method, one) for method, kind in load_estimators().items() for one in kind.of(inputs)
@@ -83,11 +76,8 @@ def reduce_weights(
 def reduce_files(
     given: argparse.Namespace, labels: WeightLabels, options: ReductionOptions
 ) -> Reduction:
-    """Reduce the files that flags name: twice where copies are spared the unknown penalty.
-
-    `given` has ``weights``, ``log_q``, ``seed`` and the flags of `add_draw_flags`; `labels` stand
-    in place of the footers'.
-    """
+    """Reduce the files that flags name, twice where copies are spared the unknown penalty; `labels`
+    stand in place of the footers'."""
     reader = WeightReader(given.weights, labels, log_q=given.log_q)
     found = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
     if not reader.has_penalized:
@@ -241,12 +231,8 @@ BELOW_ONE = (
 
 
 def curves_table(reduction: Reduction) -> pa.Table:
-    """Make the table of schema ``importance_curves``.
-
-    Each row is the mean perplexity over random subsets of ``n_samples`` samples of every instance,
-    without replacement, and the band of them; at the corpus level the pairing is random too. With
-    all samples the subsets are the same, and so the instance level has no band there.
-    """
+    """Make the table of schema ``importance_curves``: mean perplexity and band over random subsets,
+    at the corpus level with random pairings; instances have no band with all samples."""
     rows: list[Fields] = []
     for common, estimator, values in _by_level(reduction, "curves"):  # (R, S)
         low, high = band(values, reduction.inputs.options.confidence)

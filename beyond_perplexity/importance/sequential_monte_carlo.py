@@ -13,11 +13,8 @@ class SequentialMonteCarlo(estimator.Estimator):
     """log of the mean of the p̂ of F runs, each as unbiased as the weight of a sample.
 
     So a stochastic bound; −inf where the particles of all runs have died. Errors are of the spread
-    between runs, and not known of a single one (`drawing.smc` makes the runs).
-
-    References
-    ----------
-    Doucet & Johansen (2011), "A tutorial on particle filtering and smoothing".
+    between runs, and not known of a single one. Doucet & Johansen (2011), "A tutorial on particle
+    filtering and smoothing".
     """
 
     title = "Sequential Monte Carlo"

@@ -1,8 +1,7 @@
 """Thoughts drawn by a server, and scored by it as they were drawn, by their ids.
 
-The server draws at temperature 1 without truncation, until the text ends or the largest number of
-tokens is reached; the thought is what comes before and with the marker. Prompt, thought and answer
-are then sent as ids, and its log-probabilities of them are the scores.
+It draws at temperature 1 without truncation, up to the largest number of tokens; the thought ends
+with the marker. Its log-probabilities of prompt, thought and answer, sent as ids, are the scores.
 """
 
 from __future__ import annotations
@@ -76,11 +75,7 @@ class DrawCheck:
 
 
 class ServedDialogue:
-    """How a model behind a server is asked, in its token ids; see `models.chat`.
-
-    `end` ends a thought; `between` stands between it and the answer (None: an empty line where
-    there is a chat template, else nothing).
-    """
+    """How a model behind a server is asked, in its token ids, as by `models.chat.open_dialogue`."""
 
     def __init__(self, served: ServedModel, end: str, between: str | None) -> None:
         self.served, self._run, self._url = served, served.client.run, served.client.url
@@ -231,14 +226,8 @@ def draw_served(
     seed: int,
     told: Callable[[], object],
 ) -> Iterator[tuple[Thoughts, Beside]]:
-    """Draw thoughts of questions, many requests at once; `told` is called after each question.
-
-    Raises
-    ------
-    InputError
-        Where a question does not fit into the context, or the server draws from another
-        distribution than it scores by.
-    """
+    """Draw thoughts of questions, many requests at once; a question beyond the context, or a server
+    that draws from another distribution than it scores by, is an `InputError`."""
     client, check = dialogue.served.client, DrawCheck()
     for asked in questions:
         check_room(dialogue.served.most, asked, max(options.most_tokens, len(dialogue.empty)))

@@ -44,10 +44,8 @@ _NUMBERS = [field.name for field in BIDIRECTIONAL if pa.types.is_floating(field.
 def generate_known(
     pair: Pair, numbers: range, options: BidirectionalOptions, vocabulary: Vocabulary
 ) -> list[Simulated]:
-    """Generate documents with their latents; they are the same for all proposals of a model.
-
-    None where the model cannot: it says why, and its estimates go without this check.
-    """
+    """Generate documents with their latents, the same for all proposals of a model; none where the
+    model cannot, which it says."""
     model = pair.purpose.partition("/")[0]
     purpose = f"importance/simulated/{model}"
     try:
@@ -66,11 +64,10 @@ def estimate_simulated(
 ) -> Iterator[Columns]:
     """Estimate log p of simulated documents from both sides, schema ``bidirectional``.
 
-    Both sides are of `Pair.as_simulated`. Documents that were cut have no estimates: given what is
-    left of x, z is no draw of p(z | x). Nor have those without a word. Which these are depends on x
-    alone, so that z stays one of the others. Yields a way to estimate of a document at a time; the
-    random numbers are keyed by the number of the document, its samples and runs and the
-    temperature.
+    Both sides are of `Pair.as_simulated`. Documents that were cut have no estimates, as z is no
+    draw of p(z | x) given what is left of x, nor have those without a word. Which these are depends
+    on x alone, so that z stays one of the others. The random numbers are keyed by the number of the
+    document, its samples and runs and the temperature.
     """
     purpose = f"{pair.purpose}/bidirectional"
     pair = replace(pair.as_simulated(), purpose=purpose, unknown_types=None)
@@ -113,10 +110,8 @@ def _left_out(
 
 @torch.inference_mode()
 def log_weight(pair: Pair, document: Simulated, temperature: float) -> tuple[float, float]:
-    """Return log p(x, z) − log q_τ(z | x) and log q_τ of the z of a simulated document, nats.
-
-    The first is infinite where q cannot draw that z.
-    """
+    """Return log p(x, z) − log q_τ(z | x) and log q_τ of a simulated document's z, nats, the first
+    infinite where q cannot draw that z."""
     latents = document.latents[None].to(pair.model.device)  # (1, W)
     rows = LatentRows.of_one(pair.batch(document.instance), latents)
     found, log_p, log_q = score_latents(pair, rows, [temperature] * 2)  # as in `weigh`

@@ -36,10 +36,8 @@ def mixture_log_weights(
 
 
 class Mixture(estimator.Estimator):
-    """log of the mean of `mixture_log_weights`.
-
-    p̂ is unbiased, so a stochastic bound; −inf where all weights are 0.
-    """
+    """log of the mean of `mixture_log_weights`: p̂ is unbiased, so a stochastic bound; −inf where
+    all weights are 0."""
 
     title = "Mixture of all temperatures"
     words = "the samples of all temperatures together (balance heuristic)"

@@ -1,16 +1,14 @@
 """Thoughts of a reasoning model as its latent variable: what it writes before it answers.
 
 p(y | x) = Σ_z p(z | x) p(y | x, z): x is the prompt, y the answer with the end of the turn, and z a
-thought, the tokens up to the end-of-thought marker, which is its last. A thought that reaches the
-largest number of tokens without the marker is cut: nothing can be said of its answer, and with
-weight 0 the mean of the weights is p_cap(y | x), of the thoughts that end in time, where
+thought, the tokens up to the end-of-thought marker, which is its last. A thought cut at the largest
+number of tokens has weight 0, so that the mean weight is p_cap(y | x), of those that end in time:
 
     p_cap(y | x) <= p(y | x) <= p_cap(y | x) + P(cut | x).
 
-A thought in which the text ends has weight 0, too, which is no cut: it has no answer.
-
-Thoughts are drawn at temperature 1 from all tokens, and scored as they were drawn: a text that is
-tokenized again may have other tokens. `thoughts` draws them here, `served_thoughts` by a server.
+A thought in which the text ends has weight 0, too, which is no cut: it has no answer. Thoughts are
+drawn at temperature 1 from all tokens, and scored as drawn: a text that is tokenized again may have
+other tokens. `thoughts` draws them here, `served_thoughts` by a server.
 """
 
 from __future__ import annotations
@@ -33,16 +31,11 @@ SHOWN_ANSWER = "{prompt} The answer is: {answer} Think it through, then give tha
 class ThoughtOptions(Limited):
     """How thoughts are drawn.
 
-    Attributes
-    ----------
-    proposal : str
-        ``own``: from the model given the prompt, q(z) = p(z | x), so that a weight is p(y | x, z).
-        ``answer``: from the model given a prompt that shows the answer. ``mixture`` of both
+    proposal: ``own``: from the model given the prompt, q(z) = p(z | x), so that a weight is p(y |
+        x, z). ``answer``: from the model given a prompt that shows the answer. ``mixture`` of both
         (defensive), whose weights are at most p(y | x, z) / `own_share`.
-    own_share : float
-        Share of own thoughts in the mixture, between 0 and 1.
-    most_tokens : int
-        Longest thought, its marker included.
+    own_share: Share of own thoughts in the mixture, between 0 and 1.
+    most_tokens: Longest thought, its marker included.
     """
 
     proposal: ThoughtProposal = "own"
@@ -59,14 +52,10 @@ class ThoughtOptions(Limited):
 class AskingOptions(ThoughtOptions):
     """How a job asks a model, besides how thoughts are drawn.
 
-    Attributes
-    ----------
-    samples : int
-        Thoughts of each prompt.
-    end_of_thought, between : str, str or None
-        What ends a thought, and what stands between that and the answer; see `models.chat`.
-    shown : str
-        How a prompt shows its answer, with ``{prompt}`` and ``{answer}``.
+    samples: Thoughts of each prompt.
+    end_of_thought: What ends a thought.
+    between: What stands between that and the answer; see `models.chat`.
+    shown: How a prompt shows its answer, with ``{prompt}`` and ``{answer}``.
     """
 
     samples: Count = 64

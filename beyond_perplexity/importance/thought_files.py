@@ -35,11 +35,8 @@ _WEIGHT = ("log_p", "log_q")
 
 
 class ThoughtFile(TableFile):
-    """A file of thoughts in the place of one of log weights.
-
-    log p(x, z) is log p(y | x, z) + log p(z | x), log q(z | x) that of the thought. `cut_right`:
-    as if every thought that was cut gave the answer, so that the mean is p_cap + P(cut | x).
-    """
+    """A file of thoughts in place of log weights: log p(x, z) is log p(y | x, z) + log p(z | x);
+    `cut_right`: as if cut thoughts gave the answer, so that the mean is p_cap + P(cut | x)."""
 
     def __init__(self, given: str | Path | TableFile, *, cut_right: bool = False) -> None:
         self._cut_right = cut_right
@@ -114,23 +111,12 @@ def check_alike(files: Sequence[ThoughtFile]) -> None:
 class ThoughtSums(NamedTuple):
     """What is said of thoughts beside the estimates; a perplexity is None where it is not known.
 
-    Attributes
-    ----------
-    prompts : int
-    silent : list of int
-        Instances to whose answer no thought gives a probability above 0.
-    no_thought, greedy : float or None
-        Perplexity of the answers with no thought, and with the greedy one; infinite where one is
-        impossible.
-    no_greedy : int
-        Prompts whose greedy thought gives no answer: it was cut, or the text ended in it.
-    greedy_of_others, all_of_others : float or None
-        Perplexity of the other prompts with the greedy thought, and by all thoughts.
-    cut : float or None
-        Mean over prompts of the estimated P(cut | x).
-    all_cut_right : float or None
-        Perplexity where every cut thought would surely have given the answer: with weights p(z | x)
-        / q(z) for cut thoughts, the mean estimates p_cap(y | x) + P(cut | x).
+    `silent` are instances to whose answer no thought gives a probability above 0. `no_thought` and
+    `greedy` are perplexities with no thought, and the greedy one, infinite where an answer is
+    impossible; `no_greedy` prompts have a greedy thought without an answer, of the others are
+    `greedy_of_others` and `all_of_others`. `cut` is the mean over prompts of the estimated P(cut |
+    x); `all_cut_right` the perplexity where every cut thought would surely have given the answer:
+    with weights p(z | x) / q(z) for cut thoughts, the mean estimates p_cap(y | x) + P(cut | x).
     """
 
     prompts: int

@@ -60,13 +60,8 @@ class ReadQuestion(NamedTuple):
 
 @torch.no_grad()
 def read_question(model: LanguageModel, question: Question, most_tokens: int) -> ReadQuestion:
-    """Read the prompts of a question, with room for thoughts of so many tokens.
-
-    Raises
-    ------
-    InputError
-        Where prompt, thought and answer do not fit into the model's context.
-    """
+    """Read the prompts of a question, with room for thoughts of so many tokens; what does not fit
+    into the model's context is an `InputError`."""
     more = most_tokens + len(question.answer)
     check_room(model.context_length, question, most_tokens)
 
@@ -129,10 +124,8 @@ class _Walk:
         return self.log_p_answer, self.log_p, self.log_seen, self.length, self.cut
 
     def keep(self) -> Tensor | None:
-        """Leave rows out that have answered or never will: those that go on; None: all do.
-
-        Whole quanta go on, so that no number depends on the other rows.
-        """
+        """Leave rows out that have answered or never will: those that go on, in whole quanta, so
+        that no number depends on the other rows; None: all do."""
         going = (self.place < len(self.answer)).nonzero()[:, 0]  # (N,)
         if len(going) and -(-len(going) // QUANTUM) * QUANTUM >= len(self.rows):
             return None
@@ -169,11 +162,8 @@ class _Walk:
 def follow_thoughts(
     read: ReadQuestion, ends: ThoughtEnds, most_tokens: int, choose: Choose, rows: int
 ) -> tuple[Thoughts, np.ndarray]:
-    """Let R rows think as they are told, and then answer.
-
-    `choose` says the next tokens of thoughts. Returns what was found, with q = p, and the log
-    probability of each thought given the prompt that shows the answer, float64, (R,).
-    """
+    """Let R rows think, by tokens that `choose` says, and answer: what was found, with q = p, and
+    log p of each thought given the prompt that shows the answer, float64, (R,)."""
     own = _Reader(read.own, rows)
     seen = _Reader(read.shown, rows) if read.shown else own
     walk = _Walk(read.question, ends, most_tokens, torch.arange(rows).to(own.weights.device))
@@ -191,14 +181,8 @@ def follow_thoughts(
 def draw_thoughts(
     read: ReadQuestion, ends: ThoughtEnds, options: ThoughtOptions, samples: range, seed: int
 ) -> Thoughts:
-    """Draw samples of a question, each from its own random stream.
-
-    Returns
-    -------
-    Thoughts
-        Of the samples in their order. With weights w = p(y | x, z) p(z | x) / q(z) their mean
-        estimates p_cap(y | x) without bias.
-    """
+    """Draw samples of a question, each from its own stream, whose weights p(y | x, z) p(z | x) /
+    q(z) have a mean without bias for p_cap(y | x)."""
     parts, device, at_once = [], read.own.logits.device, _rows_at_once(read)
     for first in range(samples.start, samples.stop, at_once):
         wanted = min(at_once, samples.stop - first)

@@ -64,10 +64,8 @@ def tangent_bound(log_halves: np.ndarray, log_constant: np.ndarray | float) -> n
 
 
 def half_ratio(log_halves: np.ndarray) -> np.ndarray:
-    """Return the mean of both halves' ratios p̂/ψ, cosh(a − b), (...), for log p̂ (2, ...).
-
-    Infinite where one half has no positive weight or the halves are too far apart for a float.
-    """
+    """Return the mean of both halves' ratios p̂/ψ, cosh(a − b), (...), for log p̂ (2, ...);
+    infinite where a half has no positive weight or they are too far apart for a float."""
     with np.errstate(invalid="ignore", over="ignore"):
         found = np.cosh(log_halves[0] - log_halves[1])
     return np.where(np.isnan(found), np.inf, found)
@@ -76,8 +74,8 @@ def half_ratio(log_halves: np.ndarray) -> np.ndarray:
 def tuned_constant(ratios: np.ndarray) -> np.ndarray:
     """Choose log c of each instance, (N,), by the ratios of the others (`half_ratio`).
 
-    The bound is lowest in expectation at c = E[p̂/ψ]: the mean ratio of the other instances, those
-    that are infinite left out. 0 (c = 1) where fewer than two others are finite.
+    The bound is lowest in expectation at c = E[p̂/ψ]: the mean finite ratio of the others; 0 (c =
+    1) where fewer than two are finite.
     """
     finite = np.isfinite(ratios)
     kept = np.where(finite, ratios, 0.0)

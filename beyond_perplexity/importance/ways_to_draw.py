@@ -1,8 +1,5 @@
-"""The ways to draw from a proposal and the estimators, a row each, and their options.
-
-One more way to draw is a function in this folder, a schema, its options and a row here. No row
-imports what it names before it is asked for: plans read the rows too.
-"""
+"""The ways to draw from a proposal and the estimators, a row each, and their options; no row
+imports what it names before it is asked for, as plans read the rows too."""
 
 from __future__ import annotations
 
@@ -31,23 +28,17 @@ from beyond_perplexity.options import (
 class ReductionOptions(Limited):
     """Options of `reduction.reduce_weights`.
 
-    Attributes
-    ----------
-    subsets : int
-        Random orders of the samples of each instance: random subsets of each size for the curves,
-        and random pairings of the samples for the corpus level; fewer where there are very many
-        samples, as the column ``replicates`` says. 0 leaves both out.
-    bootstrap : int
-        Bootstrap replicates of the standard errors, over samples and over instances; 0 leaves
-        them out.
-    replicate_samples : int
-        Samples of each independent replicate, of which the densities are made (the paper: 100).
-        There are as many replicates as disjoint blocks of so many samples. In a run of fewer than
-        1,000 samples the default is a tenth of them.
-    confidence : float
-        Share of the subsets inside the bands and the spreads over pairings.
-    two_sided : bool
-        Whether to enclose log p from both sides where there are samples enough (`two_sided.py`).
+    subsets: Random orders of the samples of each instance: random subsets of each size for the
+        curves, and random pairings of the samples for the corpus level; fewer where there are very
+        many samples, as the column ``replicates`` says. 0 leaves both out.
+    bootstrap: Bootstrap replicates of the standard errors, over samples and over instances; 0
+        leaves them out.
+    replicate_samples: Samples of each independent replicate, of which the densities are made (the
+        paper: 100). There are as many replicates as disjoint blocks of so many samples. In a run of
+        fewer than 1,000 samples the default is a tenth of them.
+    confidence: Share of the subsets inside the bands and the spreads over pairings.
+    two_sided: Whether to enclose log p from both sides where there are samples enough
+        (`two_sided.py`).
     """
 
     subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 200
@@ -82,18 +73,12 @@ class BeamOptions(Limited):
 class SMCOptions(Limited):
     """Options of `particle_runs.run_smc`.
 
-    Attributes
-    ----------
-    particles : int
-        K of each run.
-    runs : int
-        Runs of each instance that are independent of each other; p̂ is their mean, and they show
+    particles: K of each run.
+    runs: Runs of each instance that are independent of each other; p̂ is their mean, and they show
         how much it varies. Further runs leave the earlier ones as they are.
-    temperature : float
-        τ of the proposal.
-    threshold : float
-        Particles are drawn anew, in proportion to their weights, when fewer than this share of
-        them are effective. 0: never, which is plain importance sampling; 1: after every word.
+    temperature: τ of the proposal.
+    threshold: Particles are drawn anew, in proportion to their weights, when fewer than this share
+        of them are effective. 0: never, which is plain importance sampling; 1: after every word.
     """
 
     particles: BeamSize = 100
@@ -104,11 +89,8 @@ class SMCOptions(Limited):
 
 @dataclass(frozen=True)
 class BidirectionalOptions(Limited):
-    """Options of `simulated_documents.estimate_simulated`.
-
-    At each τ of `grid` as many plain samples as `sizes` say are drawn, the fewer being the first of
-    the more; with a model that goes word by word particles, with options of `SMCOptions`.
-    """
+    """Options of `simulated_documents.estimate_simulated`: at each τ of `grid` plain samples of all
+    `sizes`, fewer being the first of more, and particles where a model goes word by word."""
 
     maximum_words: Length
     grid: tuple[Positive, ...] = ()
@@ -129,14 +111,9 @@ class BidirectionalOptions(Limited):
 class SimulationOptions(Limited):
     """How bidirectional Monte Carlo checks a model on documents that it generates itself.
 
-    Attributes
-    ----------
-    documents : int
-        Simulated documents.
-    sizes : list of int or null
-        K, numbers of plain samples at each temperature; null takes `samples`.
-    maximum_words : int
-        Documents that would be longer are left out, and counted.
+    documents: Simulated documents.
+    sizes: K, numbers of plain samples at each temperature; null takes `samples`.
+    maximum_words: Documents that would be longer are left out, and counted.
     """
 
     documents: Count = 20
@@ -148,12 +125,8 @@ class SimulationOptions(Limited):
 class PosteriorOptions(Limited):
     """Options of `posterior_latents.compare_latents`.
 
-    Attributes
-    ----------
-    samples : int
-        Samples of the proposal, and particles (else weighted samples) of the posterior.
-    temperature : float
-        τ of the proposal.
+    samples: Samples of the proposal, and particles (else weighted samples) of the posterior.
+    temperature: τ of the proposal.
     """
 
     samples: Count = 100

@@ -1,8 +1,7 @@
 """Log weights instance by instance, from files cut in any way, without holding them all.
 
-A first pass reads what names the rows (instance, T) and counts them; then blocks of instances are
-gathered, of about `BLOCK_ROWS` rows, from the row groups that hold some of them. Instances come in
-the order of their id and samples in that of theirs, so no result depends on how files are cut.
+A first pass reads and counts what names the rows; then blocks of instances are gathered, of about
+`BLOCK_ROWS` rows, by instance id and sample, so no result depends on how files are cut.
 """
 
 from __future__ import annotations
@@ -31,36 +30,18 @@ SAME = 1e-6
 class WeightReader:
     """All the shards of one model and one proposal; an `InputError` names a wrong column or row.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Parquet or CSV files with the columns `REQUIRED`; ``n_unknown``, ``latent_hash`` and
-        the temperature columns are used when all files have them, and those that say what a file
-        is (`draw_files.LABEL_COLUMNS`) when it has them.
-    labels : WeightLabels
-        What is to replace the labels in the footers.
-    block_rows : int
-        Rows held at once, unless one instance has more.
-    log_q : sequence of path
-        Files with the temperature columns of the same samples; see `LogQFiles`.
-    penalized : bool
-        Read log p(x, z) with unknown words penalized, a column that `has_penalized` says of.
+    `paths` are Parquet or CSV files with the columns `REQUIRED`; ``n_unknown``, ``latent_hash`` and
+    the temperature columns are used when all files have them, `draw_files.LABEL_COLUMNS` when a
+    file does. `labels` replace those of the footers; `block_rows` are held at once, unless one
+    instance has more; `log_q` are files with the temperature columns of the same samples
+    (`LogQFiles`); `penalized` reads log p(x, z) with unknown words penalized.
 
-    Attributes
-    ----------
-    labels : WeightLabels
-        Of all files, without the temperature.
-    temperatures : tuple of float or None
-        Ascending; (None,) when nobody said.
-    instance_ids, n_tokens, n_unknown : ndarray, shape (N,), int64
-        The instances, ascending, T of each, and its unknown tokens (None when a file does not say).
-    n_samples : ndarray, shape (J, N), int64
-        K of each instance at each temperature.
-    has_grid, has_hashes, has_penalized : bool
-        Whether log q at every temperature, latents, and log p(x, z) in which unknown words are
-        penalized, are known for every sample; without the last each costs ln U.
-    from_run : bool
-        Whether this package has drawn all samples.
+    `temperatures` are ascending, (None,) when nobody said. `instance_ids`, `n_tokens` and
+    `n_unknown` (None when a file does not say), int64, (N,), are the instances, ascending, T, and
+    unknown tokens; `n_samples`, int64, (J, N), K of each at each temperature. `has_grid`,
+    `has_hashes`, `has_penalized` say whether log q at every temperature, latents, and penalized log
+    p(x, z) are known for every sample; without the last each unknown word costs ln U. `from_run`:
+    this package has drawn all.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Attention of one position to a cache, on a GPU: each row reads its own prefix and no more.
 
-PyTorch's fused attention reads for every row as many positions as the longest has, several times
-what is filled. B rows, H heads of K, M positions of the cache. Triton comes with torch's builds for
-GPUs.
+PyTorch's fused attention reads as many positions for every row as the longest has. B rows, H heads
+of K, M positions of the cache. Triton comes with torch's builds for GPUs.
 """
 
 import torch
@@ -49,22 +48,8 @@ def _attend(  # type: ignore[no-untyped-def]
 
 
 def attend_and_keep(joint: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
-    """Write the key and value of a position to the cache, and attend to it and all before it.
-
-    Parameters
-    ----------
-    joint : Tensor
-        Query, key and value, (B, 1, 3 H K).
-    keys, values : Tensor
-        The cache, (B, H, M, K), of the same type; written in place at `lengths`.
-    lengths : Tensor
-        How many positions of each row are filled, int64, (B,).
-
-    Returns
-    -------
-    Tensor
-        The mixed values, (B, H, 1, K).
-    """
+    """Write a position's key and value to a cache, (B, H, M, K), at `lengths`, int64, (B,), and
+    attend to what is filled: (B, H, 1, K); `joint` is query, key and value, (B, 1, 3 H K)."""
     rows, heads, room, size = keys.shape
     width = heads * size
     asked, key, value = joint.view(rows, 3 * width).split(width, 1)  # 3 x (B, H K)

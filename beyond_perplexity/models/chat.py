@@ -29,10 +29,8 @@ class Dialogue(NamedTuple):
     turn: np.ndarray  # int64, (t,): ids that end the answer
 
     def answer(self, place: str, text: str) -> np.ndarray:
-        """Return the ids, int64, of what follows a thought: the answer and the end of the turn.
-
-        `place` is where the answer comes from, for a message.
-        """
+        """Return the ids, int64, of the answer after a thought and the end of the turn; `place` is
+        for errors."""
         found = _ids(self.vocabulary, self.between + text)
         if UNK in found:
             raise InputError(
@@ -49,12 +47,8 @@ def _ids(vocabulary: Vocabulary, text: str) -> np.ndarray:
 def open_dialogue(
     opened: OpenedModel, model: LanguageModel, end: str, between: str | None
 ) -> Dialogue:
-    """Find how a model is asked: by its chat template, or with the prompt as it is.
-
-    `end` is the end-of-thought marker. Without a template a document begins with the prompt, and
-    the end of the document ends the answer. `between` is what stands between marker and answer;
-    None: an empty line where there is a template, else nothing.
-    """
+    """Find how a model is asked; without a chat template a document begins with the prompt, and
+    `between`, None, is an empty line after the marker `end` only where there is a template."""
     vocabulary: Any = opened.vocabulary
     template = None
     if hasattr(vocabulary, "with_special_tokens"):

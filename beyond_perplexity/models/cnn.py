@@ -1,7 +1,7 @@
 """The gated convolutional network (Dauphin, Fan, Auli & Grangier 2017) with a full softmax.
 
-A gated convolution maps the last K inputs to a ⊗ σ(b), both halves linear. A prediction depends
-on the last 1 + L (K − 1) tokens of a prefix of any length.
+A prediction depends on the last 1 + L (K − 1) tokens of a prefix of any length. Weights may be
+normalized (Salimans & Kingma 2016).
 
 B rows, T positions, V ids, E embedding size, D width, L layers, K kernel size.
 """
@@ -23,32 +23,22 @@ from beyond_perplexity.options import Dropout, Layers, Limited, Width
 class CNNOptions(Limited):
     """Architecture of a `CNN`.
 
-    Attributes
-    ----------
-    layers : int
-        L, the number of blocks with a convolution over K positions; all but the first are residual.
-    embedding_size : int
-        E, the width of the input embedding (and of the output layer, when tied).
-    width : int
-        D, the width of each block's output.
-    kernel_size : int
-        K, the positions that a convolution sees, the present one included.
-    bottleneck : int or None
-        Width of the convolution over K positions inside a residual block, between two over a single
-        position; null: it is the only one, of width D.
-    weight_normalization : bool
-        Length and direction of each row of weights are parameters of their own.
-    dropout : float
-        Probability of dropping an element of the input of each convolution, and of the output, in
+    layers: L, the number of blocks with a convolution over K positions; all but the first are
+        residual.
+    embedding_size: E, the width of the input embedding (and of the output layer, when tied).
+    width: D, the width of each block's output.
+    kernel_size: K, the positions that a convolution sees, the present one included.
+    bottleneck: Width of the convolution over K positions inside a residual block, between two over
+        a single position; null: it is the only one, of width D.
+    weight_normalization: Length and direction of each row of weights are parameters of their own.
+    dropout: Probability of dropping an element of the input of each convolution, and of the output,
+        in training.
+    locked_dropout: Whether dropout takes the same channels at all positions of a document.
+    embedding_dropout: Probability of dropping a word's embedding wherever it is in a batch, in
         training.
-    locked_dropout : bool
-        Whether dropout takes the same channels at all positions of a document.
-    embedding_dropout : float
-        Probability of dropping a word's embedding wherever it is in a batch, in training.
-    layer_dropout : float
-        Probability that a batch skips a residual block, in training (LayerDrop).
-    tie_weights : bool
-        The output layer shares the embedding's matrix; when D is not E, a projection goes between.
+    layer_dropout: Probability that a batch skips a residual block, in training (LayerDrop).
+    tie_weights: The output layer shares the embedding's matrix; when D is not E, a projection goes
+        between.
     """
 
     layers: Layers = 4
@@ -66,22 +56,15 @@ class CNNOptions(Limited):
 
 @dataclass(frozen=True)
 class CNNState(TensorState):
-    """The last inputs of each convolution for B prefixes: (B, K − 1, C), C its input width.
-
-    They are zero before the first token. `weights`: its matrix (K C, 2 C'), normalized once and not
-    at each step.
-    """
+    """The last inputs of each convolution for B prefixes, (B, K − 1, C), zero before the first
+    token, and `weights`, (K C, 2 C'), normalized once and not at each step."""
 
     weights: tuple[Tensor, ...]
 
 
 class GatedConvolution(nn.Module):
-    """A causal convolution with a gated linear unit: C inputs over K positions to C' outputs.
-
-    It may have weight normalization (Salimans & Kingma 2016). `gain` is of the standard deviation
-    of the initial weights; at 1 the output has about the variance of the input (Gehring et al.
-    2017, appendix A).
-    """
+    """A causal convolution to a ⊗ σ(b), C inputs over K positions to C' outputs; at `gain` 1 the
+    output has at first about the variance of the input (Gehring et al. 2017, appendix A)."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel_size: int, normalized: bool, gain: float

@@ -37,18 +37,14 @@ class State(ABC):
     """A step is faster where prefixes of like length stand together."""
 
     def restart(self, mask: Tensor) -> State:
-        """Return the state with the rows of a mask, bool, (B,), put back to the empty prefix.
-
-        As `reset`, but this state may be overwritten, and a GPU need not be waited for.
-        """
+        """Return the state with the rows of a mask, bool, (B,), put back to the empty prefix; as
+        `reset`, but this state may be overwritten, and a GPU need not be waited for."""
         rows = mask.nonzero()[:, 0]  # (R,)
         return self.reset(rows) if len(rows) else self
 
     def limit(self, longest: int) -> State:
-        """Return the state that knows that no prefix is longer than this; by default it forgets.
-
-        A step then need not ask a GPU how long the longest is.
-        """
+        """Return the state that knows that no prefix is longer, so that a step need not ask a GPU
+        for the longest; by default it forgets."""
         return self
 
     def shape(self) -> Hashable:
@@ -60,19 +56,15 @@ class State(ABC):
         return sum(part.numel() * part.element_size() for part in self.tensors() or ())
 
     def tensors(self) -> tuple[Tensor, ...] | None:
-        """Return what a step changes, always in the same order; None: not known.
-
-        Where it is known, steps can be recorded (`decoding.rooms`) and a row's memory be told.
-        """
+        """Return what a step changes, always in the same order, so that steps can be recorded and a
+        row's memory be told; None: not known."""
         return None
 
 
 @dataclass(frozen=True)
 class TensorState(State):
-    """A state that is `parts` alone, tensors whose axis `axis` is of the B prefixes.
-
-    A row of an empty prefix is `blank` all over.
-    """
+    """A state that is `parts` alone, tensors whose axis `axis` is of the B prefixes, `blank` all
+    over where a prefix is empty."""
 
     axis: ClassVar[int] = 0
     blank: ClassVar[int] = 0
@@ -153,10 +145,8 @@ class TrainedModel(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, batch: Any, epoch: float = math.inf) -> Tensor:
-        """Return the training loss summed over a batch, nats, float32 scalar.
-
-        `epoch` is passes over the training split so far; infinity in validation.
-        """
+        """Return the training loss summed over a batch, nats, float32 scalar; `epoch` is passes
+        over the training split so far, infinity in validation."""
 
     def margins(self, batch: Any) -> Tensor | None:
         """Return log score of each text less that of its distortion; None: there is none."""
@@ -192,11 +182,8 @@ class TrainedModel(nn.Module, ABC):
 
 
 class ConfiguredModel(TrainedModel):
-    """A model that is made from the size of a vocabulary and the options of its family.
-
-    `family` is its name, `options_kind` the dataclass of its options. `shapes` are what builds the
-    same model beside them, JSON-serializable; a family that has such things takes each by its name.
-    """
+    """A model made from the size of a vocabulary, the options of its `family` (an `options_kind`),
+    and `shapes`, JSON-serializable, which a family that has such things takes each by its name."""
 
     family: ClassVar[str]
     options_kind: ClassVar[type[Any]]
@@ -258,18 +245,13 @@ class LanguageModel(TrainedModel):
 
     @abstractmethod
     def initial_state(self, batch_size: int, maximum_length: int) -> State:
-        """Return the state of B empty prefixes, on the model's device.
-
-        `maximum_length` is the steps that any row makes at most between two resets.
-        """
+        """Return the state of B empty prefixes, on the model's device, for `maximum_length` steps
+        of a row at most between two resets."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Advance B prefixes by one token each: logits of the next, float32, (B, V), and state.
-
-        Tokens are int64, (B,): the newest of each prefix (``<s>`` for an empty one). The state
-        before them may be overwritten.
-        """
+        """Advance B prefixes by a token each, int64, (B,), the first ``<s>``: logits of the next,
+        float32, (B, V), and the state; the one before may be overwritten."""
 
     # What follows need not be overridden; families that can do with less than all logits do.
 
@@ -286,10 +268,8 @@ class LanguageModel(TrainedModel):
         return logits[rows], state
 
     def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
-        """Yield log p of each target, float64, flat, in chunks; inputs and targets int64, (B, T).
-
-        `most` are positions whose logits may be held at a time; a position a row is the least.
-        """
+        """Yield log p of each target, float64, flat, in chunks of at most `most` positions, one a
+        row at least; inputs and targets are int64, (B, T)."""
         if inputs.numel() <= most:
             yield chosen_log_probs(self(inputs).flatten(0, 1), targets.flatten())
             return
@@ -301,10 +281,8 @@ class LanguageModel(TrainedModel):
         yield torch.stack(columns, 1).flatten()
 
     def next_logits(self, inputs: Tensor, most: int) -> Iterator[Tensor]:
-        """Yield the logits of the next token after every prefix, float32, (n, V), in chunks.
-
-        Inputs are int64, (B, T); a chunk has `most` positions at most, row by row.
-        """
+        """Yield the logits of the next token after every prefix of inputs, int64, (B, T): float32,
+        (n, V), row by row, in chunks of at most `most` positions."""
         positions = inputs.shape[1]
         if positions <= most:
             yield from (self(rows).flatten(0, 1) for rows in inputs.split(most // positions))
@@ -359,10 +337,8 @@ class CountedModel(ConfiguredLanguageModel):
 
 
 def spread(begins: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """List the entries of rows that begin in those positions of a table and have sizes, (R,) each.
-
-    Of every entry: the row that it is of, and its position in the table, int64, (E,).
-    """
+    """List the entries of R rows of a table by where they begin and their sizes, (R,) each: of
+    every entry its row and its position in the table, int64, (E,)."""
     owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)  # (E,)
     inside = torch.arange(len(owner), device=owner.device)  # (E,)
     return owner, inside + (begins - sizes.cumsum(0) + sizes)[owner]

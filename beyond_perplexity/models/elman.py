@@ -30,18 +30,13 @@ from beyond_perplexity.vocabulary import BOS, EOS, UNK
 class ElmanOptions(Limited):
     """Architecture of a simple recurrent network.
 
-    Attributes
-    ----------
-    embedding_size : int
-        E, the width of the vectors of the words that are read. Where it is at least the number of
-        units, the network can do all that one can which reads one-hot words.
-    hidden_size : int
-        H, the number of units.
-    dropout : float
-        Probability of dropping an element of the embedding and of the units' output in training.
-    classes : int or None
-        Classes of words by frequency, of which the output layer tells first the class, then the
-        word (the toolkit: 50); null: a softmax over all words.
+    embedding_size: E, the width of the vectors of the words that are read. Where it is at least the
+        number of units, the network can do all that one can which reads one-hot words.
+    hidden_size: H, the number of units.
+    dropout: Probability of dropping an element of the embedding and of the units' output in
+        training.
+    classes: Classes of words by frequency, of which the output layer tells first the class, then
+        the word (the toolkit: 50); null: a softmax over all words.
     """
 
     embedding_size: Width = 200
@@ -51,15 +46,10 @@ class ElmanOptions(Limited):
 
 
 class RNN(FactoredNetwork):
-    """s(t) = σ(U [w(t−1); s(t−1)]), y(t) = softmax(W s(t)), without limit to the context.
+    """s(t) = σ(U [w(t−1); s(t−1)]), y(t) = softmax(W s(t)), s(0) = 0, biases in the output alone.
 
-    Parameters and errors are those of `FactoredNetwork`; the options are `ElmanOptions`. There are
-    no biases but those of the output layer. s(0) = 0.
-
-    References
-    ----------
-    Elman (1990). Finding structure in time. Mikolov et al. (2010). Recurrent neural network based
-    language model. Arora & Rangarajan (2016). Contrastive entropy, equations 9 to 11.
+    Elman (1990), Finding structure in time; Mikolov et al. (2010), Recurrent neural network based
+    language model; Arora & Rangarajan (2016), Contrastive entropy, equations 9 to 11.
     """
 
     family = "rnn"
@@ -100,13 +90,8 @@ class RNN(FactoredNetwork):
 
 
 class ClassOutput(OutputLayer):
-    """A softmax over classes of ids, and one over the ids of each (Mikolov et al. 2011, "RNNLM").
-
-    p(w) = p(class of w) p(w | its class): with 50 classes a word costs a small share of the
-    products of a full softmax. It is a distribution whatever the order of the ids; classes only
-    pay where ids come by falling frequency. N positions, D features, C classes at most; class c
-    has S_c ids.
-    """
+    """A softmax over C classes of ids and one over the S_c ids of each (Mikolov et al. 2011,
+    "RNNLM"), cheaper where ids come by falling frequency; N positions, D features."""
 
     class_of: Tensor
     impossible: Tensor
@@ -162,11 +147,8 @@ class ClassOutput(OutputLayer):
     def _by_class(
         self, features: Tensor, targets: Tensor
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]]:
-        """Sort targets (N,) by their classes; return their order, int64, (N,), and the classes.
-
-        Of each that has some: features (N_c, D), targets as positions in the class (N_c,), weights
-        (S_c, D), biases (S_c,) and the impossible positions.
-        """
+        """Sort targets (N,) by classes: their order, int64, (N,), and by class features (N_c, D),
+        targets in the class (N_c,), weights (S_c, D), biases (S_c,), impossible positions."""
         classes = self.class_of[targets]  # (N,)
         order = classes.argsort(stable=True)  # (N,)
         counts = torch.bincount(classes, minlength=len(self.ends)).tolist()

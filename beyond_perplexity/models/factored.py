@@ -1,8 +1,8 @@
 """Networks in two halves: features of each position, then an output layer over all ids; dropout.
 
-A full softmax costs most of a small model's time on a CPU, and much of that is traffic to memory.
-So the cross entropy goes by chunks of positions, whose gradient is taken at once: nothing of size
-(positions, V) is kept.
+A full softmax costs most of a small model's time on a CPU, much of it traffic to memory: so the
+cross entropy goes by chunks, whose gradient is taken at once, and nothing of (positions, V) is
+kept.
 
 B rows, T positions, N positions of all rows, E width, D features, V ids.
 """
@@ -122,9 +122,9 @@ def chunked_cross_entropy(
 ) -> Tensor:
     """Return −Σ log softmax(features weightᵀ + bias)[target], nats, float32 scalar.
 
-    Features, float32, (N, D), weight (V, D), bias (V,), targets, int64, (N,), none of them
-    impossible. `dtype` is of the operands of the three matrix products; bfloat16 is 2 to 3 times
-    faster on CPUs that have it. The softmax is float32 always.
+    Features, float32, (N, D), weight (V, D), bias (V,), targets, int64, (N,), none impossible.
+    `dtype` is of the operands of the products; bfloat16 is 2 to 3 times faster on CPUs that have
+    it.
     """
     arguments = (features, weight, bias, targets, impossible, dtype, torch.is_grad_enabled())
     value: Tensor = _ChunkedCrossEntropy.apply(*arguments)
@@ -139,10 +139,8 @@ def checkpointed_cross_entropy(
     impossible: Tensor,
     rows: int = GPU_ROWS,
 ) -> Tensor:
-    """Return what `chunked_cross_entropy` does, in the training's precision, by a few rows a time.
-
-    Their logits are made again for the gradient: all of them would not fit into a GPU's memory.
-    """
+    """Return `chunked_cross_entropy` in the training's precision, whose logits are made again for
+    the gradient, a few rows a time, as all would not fit into a GPU's memory."""
 
     def part(held: Tensor, wanted: Tensor) -> Tensor:
         logits = functional.linear(held, weight, bias).float()  # (n, V)
@@ -192,11 +190,8 @@ def impossible_ids(open_vocabulary: bool) -> Tensor:
 
 
 def float_product(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return features weightᵀ + bias in float32: (..., V), from (..., D) and (V, D).
-
-    On a GPU the sums of products of bfloat16 stay float32. A CPU's product rounds its result to the
-    type of its operands.
-    """
+    """Return features weightᵀ + bias in float32, (..., V), from (..., D) and (V, D), where a CPU's
+    product, unlike a GPU's, rounds its sums to the type of its operands."""
     if weight.dtype != torch.bfloat16 or weight.device.type == "cpu":
         return functional.linear(features, weight, bias).float()
     flat = features.flatten(0, -2)  # (N, D)
@@ -287,10 +282,8 @@ class FactoredNetwork(ConfiguredLanguageModel, FactoredModel):
 
 
 class TiedNetwork(FactoredNetwork):
-    """A network whose full softmax, with biases, may share the vectors of the embedding.
-
-    Then a projection, `narrow`, goes before it where the hidden vectors are of another width.
-    """
+    """A network whose full softmax, with biases, may share the vectors of the embedding, behind a
+    projection, `narrow`, where the hidden vectors have another width."""
 
     embedding: nn.Embedding
     output: FullSoftmax
@@ -315,10 +308,8 @@ class TiedNetwork(FactoredNetwork):
 def drop_words(
     embedded: Tensor, tokens: Tensor, vocabulary_size: int, probability: float, training: bool
 ) -> Tensor:
-    """Drop whole rows of an embedding matrix (Gal & Ghahramani 2016, section 4.2): (..., E).
-
-    A dropped id is zero at all its positions in a batch; the others are scaled up.
-    """
+    """Drop ids at all their positions in a batch, (..., E), and scale up the others (Gal &
+    Ghahramani 2016, section 4.2: whole rows of an embedding matrix)."""
     if not training or not probability:
         return embedded
     kept = torch.rand(vocabulary_size, device=tokens.device) >= probability  # (V,)
@@ -326,11 +317,8 @@ def drop_words(
 
 
 def drop(values: Tensor, probability: float, training: bool, locked: bool = False) -> Tensor:
-    """Drop elements of (B, T, E), or with `locked` the same ones at all positions of a row.
-
-    The latter is the variational dropout of Gal & Ghahramani (2016); in a convolution, where it
-    takes whole channels, it is known as spatial dropout.
-    """
+    """Drop elements of (B, T, E), or with `locked` the same ones at all positions of a row: the
+    variational dropout of Gal & Ghahramani (2016), in a convolution spatial dropout."""
     if locked and training and probability:
         mask = functional.dropout(torch.ones_like(values[:, :1]), probability)  # (B, 1, E)
         return values * mask

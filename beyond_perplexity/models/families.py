@@ -1,8 +1,7 @@
 """A row is all that the other packages must know of a family; nothing heavy is imported.
 
-Rows do not count for the fingerprint of code: the modules that a row names do, by
-`family_modules`, for the jobs of that family alone. So nothing that computes a result belongs
-into this file.
+The fingerprint of code has the modules that a row names (`family_modules`), not the rows: so
+nothing that computes a result belongs into this file.
 """
 
 from __future__ import annotations
@@ -214,10 +213,8 @@ def _file(reference: str) -> str:
 
 
 def family_modules(family: object) -> list[str]:
-    """List the files that a family's row names, relative to the repository, for `fingerprint`.
-
-    Not those of its engines, which generation alone uses: see `generating_modules`.
-    """
+    """List a family's files, relative to the repository, for `fingerprint`, without its engines
+    (`generating_modules`)."""
     row = find_row(family)
     named = {row.reference, row.options, row.bring} - {None}
     return sorted({_file(str(name)) for name in named})

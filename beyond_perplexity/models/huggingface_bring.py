@@ -1,8 +1,5 @@
-"""Bring a Hugging Face model from a folder or from the hub, and try whether it can be used.
-
-Nothing of it is executed or unpickled: weights come from safetensors files only, and code that a
-repository brings is never run.
-"""
+"""Bring a Hugging Face model from a folder or the hub, safetensors only, and try whether it can be
+used; nothing of it is executed or unpickled."""
 
 from __future__ import annotations
 
@@ -59,14 +56,10 @@ EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_expe
 class HuggingFaceOptions:
     """Where a Hugging Face model comes from.
 
-    Attributes
-    ----------
-    path : str
-        A folder that `save_pretrained` wrote (config.json, safetensors weights, the tokenizer), or
-        the name of a model on the hub, which the training job fetches.
-    revision : str or None
-        Commit, branch or tag on the hub; null: the newest. The commit that was taken is written to
-        model.json. A folder has none.
+    path: A folder that `save_pretrained` wrote (config.json, safetensors weights, the tokenizer),
+        or the name of a model on the hub, which the training job fetches.
+    revision: Commit, branch or tag on the hub; null: the newest. The commit that was taken is
+        written to model.json. A folder has none.
     """
 
     path: str
@@ -76,12 +69,11 @@ class HuggingFaceOptions:
 def bring(
     architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None, *, by_row: bool = False
 ) -> tuple[HuggingFace, HuggingFaceVocabulary, dict[str, Any]]:
-    """Take a model, in float32, with its tokenizer from a folder or from the hub.
+    """Take a model, in float32, with its tokenizer from a folder or from the hub, and its source.
 
-    The third result is its source: ``path``, ``revision`` (a commit of the hub, or None) and
-    ``weights`` (SHA-256 by file). Its texts are to be cleaned by `cleaning`; None: it is going to
-    write the corpus' tokens, having been trained on them. `by_row`: whether one that has no cache
-    of keys and values, or whose rows depend on their batch, is taken to read a row at a time.
+    The source is ``path``, ``revision`` (a commit of the hub, or None) and ``weights`` (SHA-256 by
+    file). `cleaning` None: it has been trained on the corpus' tokens and is going to write them.
+    `by_row`: one without a cache, or whose rows depend on their batch, is taken to read row by row.
     """
     options = parse_options(HuggingFaceOptions, architecture, "architecture")
     folder, revision = find_folder(options)

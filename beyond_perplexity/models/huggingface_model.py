@@ -1,11 +1,9 @@
 """Causal language models of Hugging Face, with a cache whose rows have lengths of their own.
 
-B rows, T positions, V = N + 3 ids (N of the model's; see `huggingface.vocabulary`), D width,
-H heads of the cache (those of keys and values), K their width, M positions of the cache.
-
-Any architecture of transformers' ``AutoModelForCausalLM`` will do whose layers attend to all
-earlier positions by a cache of keys and values and which takes ``position_ids``; whether one does
-is tried when a model is loaded (`huggingface.bring`).
+B rows, T positions, V = N + 3 ids (N of the model's; see `huggingface.vocabulary`), D width, H
+heads of the cache, K their width, M its positions. Any of transformers' ``AutoModelForCausalLM``
+will do whose layers attend to all earlier positions by a cache of keys and values and that takes
+``position_ids``; that is tried when it is loaded (`huggingface.bring`).
 """
 
 from __future__ import annotations
@@ -126,10 +124,8 @@ class HuggingFaceState(State):
 
 
 class Head(factored.OutputLayer):
-    """The model's output layer, with our ids.
-
-    Some architectures have a factor of the logits, `scale`, or c tanh(logit / c), `softcap`.
-    """
+    """The model's output layer, with our ids; in some architectures logits have a factor, `scale`,
+    or are c tanh(logit / c), `softcap`."""
 
     theirs: Tensor  # the model's ids of ours, (V,)
     impossible: Tensor  # of ours
@@ -178,12 +174,8 @@ class Head(factored.OutputLayer):
 
 
 class HuggingFace(factored.FactoredModel):
-    """A causal language model of transformers, from its configuration as in its ``config.json``.
-
-    `special` are its ids of ``<s>``, ``</s>`` and ``<unk>``, None where it has none. Our ids that
-    are `impossible` have the logit minus infinity. Without a `model` one without sensible weights
-    is made.
-    """
+    """A causal model of transformers from its ``config.json``; `special` are its ids of ``<s>``,
+    ``</s>``, ``<unk>`` or None, and our ids that are `impossible` have the logit minus infinity."""
 
     family: ClassVar[str] = "huggingface"
     stored: str = "float32"  # the type of the weights that it came with
@@ -317,9 +309,8 @@ def empty_model(config: Mapping[str, Any]) -> PreTrainedModel:
 def context_length(settings: PretrainedConfig) -> int | None:
     """Return the longest prefix that all layers see whole; None: there is no limit.
 
-    Up to the width of a sliding window, a layer that has one is like one that has none. A rotary
-    embedding that changes its frequencies with the length of the text is used up to where it does
-    that: past it, the longest row of a batch would determine what the others see.
+    A rotary embedding that changes its frequencies with the length of the text is used up to where
+    it does: past that, the longest row of a batch would determine what the others see.
     """
     rotary = getattr(settings, "rope_parameters", None) or {}
     limits = [getattr(settings, name, None) for name in LIMITS]

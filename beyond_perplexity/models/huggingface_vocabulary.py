@@ -1,10 +1,9 @@
 """The tokenizer of a Hugging Face model as a vocabulary of this package.
 
-The model has N ids of its own (rows of its output layer), of which id n is our id n + 3. Its
-beginning of a document, its end of a document and its unknown token are our ``<s>``, ``</s>`` and
-``<unk>``: ids 0, 1 and 2, and only there have they a probability. So V = N + 3, and the ids of its
-special tokens + 3, like those of rows that stand for no token, are impossible. A model whose
-``<unk>`` is missing, or is its end of a document, has an open vocabulary.
+The model's N ids (rows of its output layer) are our ids + 3. Its beginning and end of a document
+and its unknown token are our ids 0, 1 and 2, and only there have they a probability: V = N + 3, and
+its special tokens + 3 are impossible, like rows that stand for no token. A model whose ``<unk>`` is
+missing, or is its end of a document, has an open vocabulary.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ LINE_SPACE = dict.fromkeys(range(ord("\t"), ord("\r") + 1), " ")
 class HuggingFaceVocabulary(Vocabulary):
     """A fast tokenizer of a model with N `rows` of its output layer, kept as its JSON.
 
-    Special tokens are not recognized in a text: one that is written there is encoded like any
-    other string, but see `with_special_tokens`. `special` has the model's ids ``bos``, ``eos``,
-    ``unk`` (or None) and ``all``. Decoded texts are cleaned by `cleaning`; None: only their white
-    space becomes single blanks, for models that write plain text and not the corpus' tokens.
+    Special tokens in a text are encoded like any string. `special` has the model's ids ``bos``,
+    ``eos``, ``unk`` (or None) and ``all``. `cleaning` None: decoded texts only get single blanks,
+    for models that write plain text and not the corpus' tokens.
     """
 
     kind = "huggingface"
@@ -99,11 +97,8 @@ class HuggingFaceVocabulary(Vocabulary):
         return {one.content: n + N_SPECIAL for n, one in held.items() if one.special}
 
     def with_special_tokens(self) -> HuggingFaceVocabulary:
-        """Return the vocabulary that reads special tokens in a text, as other programs do.
-
-        Their softmax is over every row of the output layer. So every id of the model is possible,
-        each once: its end of a document and its ``<unk>`` as ours.
-        """
+        """Return the vocabulary that reads special tokens in a text, as other programs do, whose
+        softmax is over every row of the output layer: each id of the model is possible, once."""
         found = HuggingFaceVocabulary(self._json, self._rows, self._special, self._cleaning)
         found._tokenizer.encode_special_tokens = False
         found._ours = np.arange(self._rows, dtype=np.int32) + np.int32(N_SPECIAL)

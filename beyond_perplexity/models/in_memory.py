@@ -20,12 +20,8 @@ _NARROW = (torch.bfloat16, torch.float16)
 
 
 class CallableModel(LanguageModel):
-    """A function from token ids to log-probabilities of the next token after every prefix.
-
-    It is given the T ids of a row, those of its tokenizer, the beginning of a document first, and
-    returns natural logarithms, (T, N), for all N ids. Where T has a limit, the function has it as
-    its attribute ``context_length``.
-    """
+    """A function from a row's ids, those of its tokenizer, to natural log-probabilities (T, N) of
+    the next after every prefix; its attribute ``context_length`` is its limit, if any."""
 
     theirs: Tensor  # the function's ids of ours, (V,)
     impossible: Tensor  # of ours
@@ -130,11 +126,8 @@ def narrow_parts(model: nn.Module) -> list[Tensor]:
 
 @contextmanager
 def in_float32(model: nn.Module) -> Iterator[None]:
-    """Turn what is bfloat16 or float16 in a model into float32, and back at the end.
-
-    Both ways are exact: every number of 16 bits is one of 32. The model itself is turned, a tensor
-    at a time, and not a copy: it takes twice the memory of its 16-bit weights.
-    """
+    """Turn the 16-bit weights of a model into float32, a tensor at a time and not in a copy, and
+    back at the end; both ways are exact."""
     held = [(part, part.dtype) for part in narrow_parts(model)]
     try:
         for part, _ in held:

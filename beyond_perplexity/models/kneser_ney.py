@@ -1,11 +1,9 @@
-"""n-grams smoothed by interpolated modified Kneser–Ney, as a model like any other.
+"""n-grams smoothed by interpolated modified Kneser–Ney (`ngrams.kneser_ney`), the trie in tensors.
 
-The arithmetic is that of `ngrams.kneser_ney`; here its trie lies in tensors. What a prefix comes
-down to are the positions of its last 1, 2, ..., n − 1 tokens on the levels of the trie, −1 where
-the model has no such context. Documents are sequences ``<s> tokens </s>``; in a closed vocabulary
-``<unk>`` is a token like any other.
-
-B rows, T positions, V ids, R prefixes, M n-grams of a level, N the order.
+A prefix comes down to the positions of its last 1, ..., n − 1 tokens on the levels of the trie, −1
+where there is no such context. Documents are ``<s> tokens </s>``; in a closed vocabulary ``<unk>``
+is a token like any other. B rows, T positions, V ids, R prefixes, M n-grams of a level, N the
+order.
 """
 
 from __future__ import annotations
@@ -32,12 +30,8 @@ from beyond_perplexity.vocabulary import BOS, N_SPECIAL, UNK, ClosedVocabulary
 class KneserNeyOptions(Limited):
     """Options of a Kneser–Ney model.
 
-    Attributes
-    ----------
-    order : int
-        Tokens of the longest n-grams.
-    prune : list of int
-        n-grams that are seen so often at most are left out, by order: 0 for single tokens, then
+    order: Tokens of the longest n-grams.
+    prune: n-grams that are seen so often at most are left out, by order: 0 for single tokens, then
         never falling; the last holds for those above it.
     """
 
@@ -53,10 +47,8 @@ class KneserNeyOptions(Limited):
 
 
 class NGramState(TensorState):
-    """Contexts of each prefix: their positions on the levels 1 to N − 1, int64, (B, N − 1).
-
-    It does not name its tensors: the shapes of a step depend on values, so none can be recorded.
-    """
+    """Positions of each prefix on the levels 1 to N − 1, int64, (B, N − 1); steps cannot be
+    recorded, as their shapes depend on values."""
 
     blank = -1
 

@@ -36,11 +36,8 @@ PADDING = -1
 
 
 class UnnormalizedModel(ConfiguredModel):
-    """A model whose probabilities are known up to the partition function Z, which is not.
-
-    It scores whole sentences and generates none. Parameters and errors are those of
-    `ConfiguredModel`; the words are the ids above ``</s>``, ``<unk>`` among them.
-    """
+    """A model that scores whole sentences up to the partition function Z, which is not known, and
+    generates none; the words are the ids above ``</s>``, ``<unk>`` among them."""
 
     normalized = False
 
@@ -71,24 +68,17 @@ class UnnormalizedModel(ConfiguredModel):
         return true - distorted
 
     def loss(self, batch: Any, epoch: float = math.inf) -> Tensor:
-        """Return the hinge loss Σ max(0, 1 − margin) of a `ContrastBatch`, float64 scalar.
+        """Return the hinge loss Σ max(0, 1 − S(Ŵ) + S(W)), float64 scalar, with S = −log score.
 
-        With energies S = −log score the margin is S(Ŵ) − S(W). The paper prints equation 17 with
-        the signs the other way around, against its equations 15 and 16 and the authors' program.
-
-        References
-        ----------
-        Arora & Rangarajan (2016). Contrastive entropy, section 4.
+        Arora & Rangarajan (2016), Contrastive entropy, section 4, whose equation 17 has the signs
+        the other way around, against its equations 15 and 16 and the authors' program.
         """
         return (1 - self.margins(batch)).clamp(min=0).sum()
 
 
 class LatentModule(ConfiguredModel):
-    """What a latent model and a proposal have in common: how they are made and trained.
-
-    Parameters and errors are those of `ConfiguredModel`. `annotation` names the array of an
-    instance that has its annotated latents.
-    """
+    """What latent models and proposals have in common, how they are made and trained; `annotation`
+    names the array of an instance that has its annotated latents."""
 
     annotation: ClassVar[str] = LATENTS
 
@@ -106,19 +96,15 @@ class LatentModule(ConfiguredModel):
     def create(
         cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
     ) -> Self:
-        """Make an untrained module; the initial weights come from torch's generator.
-
-        `corpus` is where a family finds what is fixed before training (a graph, aliases).
-        """
+        """Make an untrained module, with weights from torch's generator and what is fixed before
+        training (a graph, aliases) from `corpus`."""
 
     @abstractmethod
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read the instances of one split with their annotations, in the order of the corpus.
-
-        A model and its proposals read the same arrays, so that either can take the other's batch.
-        """
+        """Read a split's annotated instances in the order of the corpus: the same arrays for a
+        model and its proposals, so that either can take the other's batch."""
 
 
 class Simulated(NamedTuple):
@@ -158,10 +144,8 @@ class LatentModel(LatentModule):
 
     @abstractmethod
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
-        """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
-
-        `owner`, int64, (R,): position in the batch of each row's instance; latents int64, (R, W).
-        """
+        """Return log p(x, z), nats, float64, (R,), −inf if impossible, of latents, int64, (R, W),
+        of the instances of the batch at `owner`, int64, (R,)."""
 
     def unknown_penalty(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, unknown_types: int
@@ -174,18 +158,13 @@ class LatentModel(LatentModule):
         return None
 
     def penalized(self, unknown_types: int) -> Self | None:
-        """Return the same model with unknown words penalized, or None as `unknown_penalty` does.
-
-        It shares all parameters. Its log p(x, z) is less by that penalty.
-        """
+        """Return the model, sharing all parameters, whose log p(x, z) is less by `unknown_penalty`,
+        or None where that is None."""
         return None
 
     def as_simulated(self, unknown_types: int) -> Self:
-        """Return the model whose log p(x, z) is that of what `simulate` draws.
-
-        Another one where an unknown word that is generated becomes one of U types that can be told
-        apart: the penalized model. Parameters are shared.
-        """
+        """Return the model of what `simulate` draws, sharing parameters: the penalized one where a
+        generated unknown word becomes one of U types that can be distinguished."""
         return self
 
     @torch.no_grad()
@@ -220,16 +199,13 @@ class LatentModel(LatentModule):
         """Describe one row of z, (W,), for people, tables and figures; JSON-serializable.
 
         ``tree``: Penn brackets over ``#0 #1 ...``, the positions of the words (RNNG); or
-        ``mentions``: a list of dict with ``start``, ``end`` (exclusive), ``entity``, and for KGLM
-        ``kind``,
+        ``mentions``: dicts of ``start``, ``end`` (exclusive), ``entity``, and in KGLM ``kind``,
         ``relation``, ``parent``.
         """
 
     def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
-        """Describe one row of z by its spans alone, for counting many: a part of `readable`.
-
-        An ``entity`` that is a string is the same in every row; numbers count those of a row.
-        """
+        """Describe a row of z by its spans alone, a part of `readable`, for counting many; an
+        ``entity`` that is a string is the same in every row, a number counts those of a row."""
         return self.readable(instance, latent)
 
 
@@ -268,11 +244,8 @@ class Proposal(LatentModule):
 
     @abstractmethod
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Return the most probable latents of each instance under q, best first, (B, size, W).
-
-        Exact (k best) where the family can, else by a beam search of that size; distinct. Rows of
-        `PADDING` alone where there are fewer.
-        """
+        """Return the `size` most probable distinct latents of each instance, best first, (B, size,
+        W), exact where the family can; rows of `PADDING` where there are fewer."""
 
 
 def check_support(

@@ -45,12 +45,8 @@ class ScoreWindow(NamedTuple):
 def check_window(
     model: LanguageModel, context_length: int | None, stride: int | None
 ) -> tuple[int | None, int | None]:
-    """Settle context and stride of a scoring; None, None where there is no limit.
-
-    `context_length` is how many tokens a prediction sees at most (None: as many as the model
-    can), `stride` how many predictions a window adds to the one before it (None: half the
-    context).
-    """
+    """Settle how many tokens a prediction sees at most (None: the model's limit) and how many
+    predictions each window adds (None: half of that); None, None where there is no limit."""
     limit = model.context_length
     if context_length is not None and (context_length < 1 or context_length > (limit or math.inf)):
         raise InputError(f"context_length: is {context_length}, expected 1 to {limit or 'any'}")
@@ -89,10 +85,8 @@ def window_width(window: ScoreWindow, context: int | None) -> int:
 def cut_windows(
     document: int, ids: np.ndarray, context: int | None, stride: int | None
 ) -> Iterator[ScoreWindow]:
-    """Cut a document of ids (n,), without ``<s>`` and ``</s>``; each prediction counts once.
-
-    Context and stride are those of `check_window`.
-    """
+    """Cut a document of ids (n,), without ``<s>`` and ``</s>``, by `check_window`'s two; each
+    prediction counts once."""
     whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int64)
     last = len(whole) - 1
     if context is None or stride is None or last <= context:
@@ -145,11 +139,8 @@ def run_windows(
     stride: int | None,
     batch_tokens: int = 8192,
 ) -> Iterator[tuple[np.ndarray, list[tuple[int, np.ndarray]]]]:
-    """Run the windows of documents in batches of about so many positions.
-
-    Of each document its ids and, in the order in which they were run, the values of its windows,
-    with the number of the first prediction that they are of.
-    """
+    """Run windows in batches of about so many positions; of each document its ids and its windows'
+    values, in the order run, with the number of each one's first prediction."""
     stream = iter(encoded)
     while pool := list(islice(stream, POOL)):
         windows: list[tuple[int, ScoreWindow]] = []
@@ -178,12 +169,8 @@ def score_encoded(
     count_eos: bool = True,
     batch_tokens: int = 8192,
 ) -> Iterator[DocumentScore]:
-    """Score documents, ids without ``<s>`` and ``</s>``, in their order, without holding them all.
-
-    The model is put to evaluation mode. `context_length`, `stride`: see `check_window`;
-    `count_eos`: whether log P has ``</s>``; without, it is that of all texts that begin so;
-    `batch_tokens`: positions of a batch at most; changes results by rounding only.
-    """
+    """Score documents, ids without ``<s>`` and ``</s>``, one by one, with windows of
+    `check_window`; without `count_eos`, log P is that of all texts that begin so."""
     model.eval()
     sizes = *check_window(model, context_length, stride), batch_tokens
     for ids, windows in run_windows(encoded, partial(score_windows, model), *sizes):

@@ -22,26 +22,19 @@ from beyond_perplexity.options import Dropout, Layers, Limited, Width
 class RecurrentOptions(Limited):
     """Architecture of a recurrent model.
 
-    Attributes
-    ----------
-    layers : int
-        L, the number of recurrent layers.
-    embedding_size : int
-        E, the width of the input embedding (and of the output layer, when tied).
-    hidden_size : int
-        H, the width of each layer.
-    dropout : float
-        Probability of dropping an element of the embedding and of each layer's output in training.
-    locked_dropout : bool
-        Whether dropout takes the same elements at all positions of a document.
-    embedding_dropout : float
-        Probability of dropping a word's embedding wherever it is in a batch, in training.
-    tie_weights : bool
-        The output layer shares the embedding's matrix; when H is not E, a projection goes between.
-    initialization : "torch" or "xavier"
-        Weights before training. torch: uniform within 1/√H in the layers, normal with variance 1/E
-        in the embedding. xavier: uniform within √(6 / (inputs + outputs)) for each matrix, each
-        gate's by itself (Glorot & Bengio 2010), and no bias.
+    layers: L, the number of recurrent layers.
+    embedding_size: E, the width of the input embedding (and of the output layer, when tied).
+    hidden_size: H, the width of each layer.
+    dropout: Probability of dropping an element of the embedding and of each layer's output in
+        training.
+    locked_dropout: Whether dropout takes the same elements at all positions of a document.
+    embedding_dropout: Probability of dropping a word's embedding wherever it is in a batch, in
+        training.
+    tie_weights: The output layer shares the embedding's matrix; when H is not E, a projection goes
+        between.
+    initialization: Weights before training. torch: uniform within 1/√H in the layers, normal with
+        variance 1/E in the embedding. xavier: uniform within √(6 / (inputs + outputs)) for each
+        matrix, each gate's by itself (Glorot & Bengio 2010), and no bias.
     """
 
     layers: Layers = 1
@@ -55,12 +48,8 @@ class RecurrentOptions(Limited):
 
 
 class RecurrentModel(TiedNetwork):
-    """Embedding, a stack of recurrent layers, output layer; without limit to the context.
-
-    `kind` is torch's class of the layers, `cell` and `fused` its functions of a layer for one
-    position and for all, `memories` the tensors that a state consists of; the first is what a layer
-    gives out.
-    """
+    """Recurrent layers of torch's class `kind`, without limit to the context; `cell` and `fused`
+    step one and all positions; `memories` are a state's tensors, the layer's output first."""
 
     options_kind = RecurrentOptions
     options: RecurrentOptions

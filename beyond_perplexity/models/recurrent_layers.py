@@ -36,25 +36,17 @@ class AWDOptions(Limited):
     The published KGLM has 3 layers, embedding_size 400, hidden_size 1150, dropout 0.4,
     weight_dropout 0.5, activation_penalty 2 and temporal_penalty 1.
 
-    Attributes
-    ----------
-    layers : int
-        The number of LSTM layers.
-    embedding_size : int
-        The width of the embedding of words and of what is said about the next word.
-    hidden_size : int
-        The width of all layers but the last, whose width follows from the output.
-    dropout : float
-        Probability of dropping an element of the embedding and of each layer's output in training,
-        the same elements at all positions.
-    embedding_dropout : float
-        Probability of dropping a word's embedding wherever it is in a batch, in training.
-    weight_dropout : float
-        Probability of dropping an element of the recurrent matrices, in training.
-    activation_penalty : float
-        Weight of the mean square of the last layer's output, after dropout, in nats a token.
-    temporal_penalty : float
-        Weight of the mean square of its changes between tokens, before dropout.
+    layers: The number of LSTM layers.
+    embedding_size: The width of the embedding of words and of what is said about the next word.
+    hidden_size: The width of all layers but the last, whose width follows from the output.
+    dropout: Probability of dropping an element of the embedding and of each layer's output in
+        training, the same elements at all positions.
+    embedding_dropout: Probability of dropping a word's embedding wherever it is in a batch, in
+        training.
+    weight_dropout: Probability of dropping an element of the recurrent matrices, in training.
+    activation_penalty: Weight of the mean square of the last layer's output, after dropout, in nats
+        a token.
+    temporal_penalty: Weight of the mean square of its changes between tokens, before dropout.
     """
 
     layers: Layers = 1
@@ -76,11 +68,8 @@ def in_one_piece(weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 class AWDLSTM(nn.Module):
-    """The AWD-LSTM encoder (Merity, Keskar & Socher 2018): LSTM layers, the last of some width.
-
-    Elements of the recurrent weights are dropped, the same at all positions, and activations
-    penalized.
-    """
+    """The AWD-LSTM encoder (Merity, Keskar & Socher 2018), recurrent weights dropped alike at all
+    positions and activations penalized; its last layer has `width`."""
 
     def __init__(self, options: AWDOptions, width: int) -> None:
         super().__init__()
@@ -118,11 +107,8 @@ def embed_words(embedding: nn.Embedding, tokens: Tensor, options: AWDOptions) ->
 
 
 class SigmoidLayer(nn.Module):
-    """x(t) = σ(U [w(t); x(t−1)]) with x(0) = 0, without biases: E inputs, H units (Elman 1990).
-
-    As word and sentence level RNNs have it: Mikolov et al. (2010). Recurrent neural network based
-    language model.
-    """
+    """x(t) = σ(U [w(t); x(t−1)]), x(0) = 0, without biases, E inputs, H units (Elman 1990; Mikolov
+    et al. 2010, Recurrent neural network based language model)."""
 
     def __init__(self, inputs: int, units: int) -> None:
         super().__init__()

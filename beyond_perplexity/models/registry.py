@@ -1,7 +1,7 @@
 """Models by their family's name, and by the folder or name under which a user has one.
 
-A folder of a trained model has ``model.safetensors``, ``model.json`` and ``vocabulary.json`` and
-needs nothing else; ``model.json`` is written last: where it is, the others are whole.
+A folder has ``model.safetensors``, ``vocabulary.json`` and ``model.json``, written last: where it
+is, the others are whole.
 """
 
 from __future__ import annotations
@@ -129,11 +129,8 @@ def _require_likelihood(folder: str | os.PathLike[str], model: TrainedModel) -> 
 def load_any(
     folder: str | os.PathLike[str], device: str | torch.device = "cpu"
 ) -> tuple[TrainedModel, Vocabulary, dict[str, Any]]:
-    """Read a model folder: model in evaluation mode, vocabulary, content of ``model.json``.
-
-    A file that is missing, foreign, corrupt or does not belong to the others, or a weight that is
-    no finite number, is an `InputError`.
-    """
+    """Read a folder: model in evaluation mode, vocabulary, ``model.json``; a file that is missing,
+    foreign, corrupt or of another model, or a weight that is not finite, is an `InputError`."""
     folder = Path(folder)
     description = _read_description(folder)
     vocabulary = load_vocabulary(folder / VOCABULARY)

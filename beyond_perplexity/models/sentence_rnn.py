@@ -21,10 +21,7 @@ from beyond_perplexity.options import Limited, Width
 class SentenceRNNOptions(Limited):
     """Architecture of a sentence level RNN.
 
-    Attributes
-    ----------
-    size : int
-        H, the size of the latent space: of the vectors of words, and of those of sentences.
+    size: H, the size of the latent space: of the vectors of words, and of those of sentences.
     """
 
     size: Width = 75

@@ -1,8 +1,7 @@
 """What a model says of each token of a document, and where in a text its tokens begin.
 
-The tokens of a text tile it: each begins where the one before it ended. So what stands between two
-of them, as the blank between words, is of the second, and what is left at the end is of the last.
-A token that has only some bytes of a character begins inside it.
+Tokens tile a text: what stands between two, as a blank, is of the second, what is left at the end
+of the last. A token that has only some bytes of a character begins inside it.
 """
 
 from __future__ import annotations
@@ -74,10 +73,8 @@ def _starts(text: str, encoding: Any, is_bytes: bool) -> np.ndarray:
 
 
 def shown_tokens(text: str, ids: np.ndarray, starts: np.ndarray) -> list[str]:
-    r"""Return what each token is of the text; bytes that are no character are written as ``\xe2``.
-
-    An unknown word is ``<unk>``, an end of a document inside a text ``</s>``.
-    """
+    r"""Return each token as it is in the text, bytes that are no character as ``\xe2``, an unknown
+    word as ``<unk>``, an end of a document inside a text as ``</s>``."""
     content, begins = text.encode(), starts.tolist()
     ends = [*begins, len(content)][1:]
     special = {UNK: "<unk>", EOS: "</s>"}

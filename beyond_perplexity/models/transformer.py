@@ -30,30 +30,19 @@ GROUP = 16  # rows: on a CPU each group of them has its own longest prefix
 class TransformerOptions(Limited):
     """Architecture of a `Transformer`.
 
-    Attributes
-    ----------
-    layers : int
-        L, the number of blocks.
-    width : int
-        D, the width of the embedding and of the residual stream.
-    heads : int
-        H, the number of attention heads; divides D.
-    feedforward_size : int
-        Width of the hidden layer of a block's feed-forward network.
-    context_length : int
-        The longest prefix that a prediction sees, ``<s>`` included.
-    positions : "sinusoidal" or "learned"
-        How a token knows its position. Sinusoidal ones need no training, so that positions that few
-        documents of a small corpus reach are not noise.
-    dropout : float
-        Probability of dropping an element of the embedding, of the attention weights and of each
-        sub-layer's output in training.
-    embedding_dropout : float
-        Probability of dropping a word's embedding wherever it is in a batch, in training.
-    layer_dropout : float
-        Probability that a batch skips a block, in training (LayerDrop).
-    tie_weights : bool
-        The output layer shares the embedding's matrix.
+    layers: L, the number of blocks.
+    width: D, the width of the embedding and of the residual stream.
+    heads: H, the number of attention heads; divides D.
+    feedforward_size: Width of the hidden layer of a block's feed-forward network.
+    context_length: The longest prefix that a prediction sees, ``<s>`` included.
+    positions: How a token knows its position. Sinusoidal ones need no training, so that positions
+        that few documents of a small corpus reach are not noise.
+    dropout: Probability of dropping an element of the embedding, of the attention weights and of
+        each sub-layer's output in training.
+    embedding_dropout: Probability of dropping a word's embedding wherever it is in a batch, in
+        training.
+    layer_dropout: Probability that a batch skips a block, in training (LayerDrop).
+    tie_weights: The output layer shares the embedding's matrix.
     """
 
     layers: Layers = 2
@@ -136,11 +125,8 @@ class TransformerState(State):
 
 
 def select_rows(cache: Tensor, rows: Tensor, moved: Tensor, filled: int) -> Tensor:
-    """Return (B', H, M, K) whose row i is row ``rows[i]`` of a cache, (B, H, M, K), overwritten.
-
-    Only the filled positions of rows that move, (N,), are copied: whole caches would cost more than
-    a step.
-    """
+    """Return (B', H, M, K) whose row i is row ``rows[i]`` of a cache, (B, H, M, K), overwritten in
+    the filled positions of rows that move, (N,), as copies of all would cost more than a step."""
     if len(rows) > len(cache):
         return cache.index_select(0, rows)  # (B', H, M, K)
     if len(moved):
@@ -173,10 +159,8 @@ class Block(nn.Module):
     def step(
         self, inputs: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, visible: Visible
     ) -> Tensor:
-        """Map one position (B, 1, D), after writing its key and value to the cache, (B, H, M, K).
-
-        `lengths`, (B,), are the positions to write to, `visible` those to attend to.
-        """
+        """Map a position (B, 1, D), its key and value written to the cache, (B, H, M, K), at
+        `lengths`, (B,); `visible` are the positions to attend to."""
         if has_triton(keys.device):
             from beyond_perplexity.models.cached_attention import attend_and_keep
 
@@ -214,11 +198,8 @@ Visible = list[tuple[slice, int, Tensor]]
 
 
 def attend_once(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
-    """Attend from one position to a cache: (B, H, 1, K) from (B, H, 1, K) and (B, H, M', K).
-
-    On a CPU two plain products beat the fused attention, whose result for a row may also depend on
-    the row's position in the batch.
-    """
+    """Attend from a position to a cache: (B, H, 1, K); on a CPU by two plain products, as fused
+    attention is slower and may depend on a row's position in the batch."""
     if query.device.type != "cpu":
         return functional.scaled_dot_product_attention(query, keys, values, attn_mask=visible)
     scores = query @ keys.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (B, H, 1, M')

@@ -1,11 +1,9 @@
 """The Transformer decoder with adaptive softmax and adaptive input embeddings.
 
-Adaptive softmax: Grave et al. 2017; adaptive input: Baevski & Auli 2019. The ids are cut into
-bands, from frequent to rare; each band has narrower vectors than the one before it. The frequent
-ones are in the head, together with one entry for each other band (tail): p(w) = p_head(w) in the
-head, p_head(tail i) p_i(w) in tail i. It is a distribution whatever the order of the ids; the
-bands only pay where ids come by falling frequency. Those of a closed vocabulary do. Those of BPE
-do roughly: the 256 bytes come first, then the merges in the order in which they were learned.
+Grave et al. 2017; Baevski & Auli 2019. Ids are cut into bands, from frequent to rare, each with
+narrower vectors than the one before it. The head has the frequent ones and an entry for each other
+band (tail): p(w) = p_head(w) in the head, p_head(tail i) p_i(w) in tail i. Bands pay where ids come
+by falling frequency, as those of a closed vocabulary do, and those of BPE roughly.
 
 N positions, D width, V ids, n tails; band i has S_i ids and vectors of D_i.
 """
@@ -45,11 +43,8 @@ class Bands:
     def cut(
         cls, vocabulary_size: int, cutoffs: Sequence[float], width: int, reduction: int
     ) -> Bands:
-        """Cut V ids at rising first ids of the tails; below 1, as shares of V.
-
-        Positions that would leave a band without ids, as in a small vocabulary, are passed over;
-        special tokens are in the head. The vectors of band i have D / reduction^i elements.
-        """
+        """Cut V ids at the first ids of the tails (below 1: shares of V), without cuts that leave a
+        band empty; special tokens are in the head, band i has vectors of D / reduction^i."""
         ends = {int(cut * vocabulary_size if cut < 1 else cut) for cut in cutoffs}
         inner = sorted(end for end in ends if N_SPECIAL <= end < vocabulary_size)
         if not inner:
@@ -112,11 +107,8 @@ class AdaptiveInput(nn.Module):
 
 
 class AdaptiveSoftmax(OutputLayer):
-    """An output layer of head and tails, without biases.
-
-    Tables may be tied to those of the `shared` input embedding, and so may the projections of the
-    tails, transposed. The head has none, neither here nor where they are not shared.
-    """
+    """An output layer of head and tails, without biases; its tables may be tied to those of the
+    `shared` input embedding, and the tails' projections, transposed; the head has none."""
 
     impossible: Tensor
 
@@ -193,15 +185,10 @@ class AdaptiveSoftmax(OutputLayer):
 class AdaptiveTransformerOptions(TransformerOptions):
     """Architecture of an `AdaptiveTransformer`: that of a `Transformer`, and the bands.
 
-    Attributes
-    ----------
-    cutoffs : tuple of float
-        Where the ids are cut into bands of falling frequency: rising ids, or shares of the
+    cutoffs: Where the ids are cut into bands of falling frequency: rising ids, or shares of the
         vocabulary where below 1. Cuts beyond the vocabulary are passed over.
-    reduction : int
-        How many times narrower the vectors of a band are than those of the band before it.
-    tie_projections : bool
-        The output layer shares the input's projections of all bands but the first.
+    reduction: How many times narrower the vectors of a band are than those of the band before it.
+    tie_projections: The output layer shares the input's projections of all bands but the first.
     """
 
     cutoffs: tuple[float, ...] = (0.1, 0.4)

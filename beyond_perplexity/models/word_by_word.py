@@ -1,11 +1,9 @@
 """Latent models and proposals that go through a text word by word: what they are asked, beams.
 
-Some proposals are no network: they are made of the model itself, without training. In a model whose
-recurrent state does not depend on z, what each z_t makes of the next word can be worked out before
-one is drawn: q*(z_t) ∝ p(z_t | past) p(x_t | z_t), the optimal proposal of a particle filter
-(Doucet, Godsill & Andrieu 2000; "fully adapted", Pitt & Shephard 1999). The weight of a particle
-then grows by Σ_z p(z | past) p(x_t | z), whichever z_t is drawn. A model's row in `models.families`
-names its class. Such a proposal lives in the model's folder.
+An analytic proposal is made of its model, without training. Where the recurrent state does not
+depend on z it is q*(z_t) ∝ p(z_t | past) p(x_t | z_t), the optimal proposal of a particle filter
+(Doucet, Godsill & Andrieu 2000; "fully adapted", Pitt & Shephard 1999), and the weight of a
+particle grows by Σ_z p(z | past) p(x_t | z), whichever z_t is drawn.
 
 B instances, R rows, W entries of a row of z (one a word), T words, K hypotheses of a beam or
 particles, D random numbers of a word, C entries of a choice, X continuations, A temperatures.
@@ -41,10 +39,8 @@ _Read = TypeVar("_Read", bound=ParticleState, contravariant=True)
 
 
 class SequentialProposal(Protocol[_Q]):
-    """A proposal that can choose word by word.
-
-    A choice is what belongs to one word: int64, (K,), or (K, C) filled up with `PADDING`.
-    """
+    """A proposal that can choose word by word; what belongs to one word is int64, (K,), or (K, C)
+    with `PADDING` at the end."""
 
     word_draws: int
 
@@ -64,19 +60,16 @@ class Twisting(Protocol[_Read]):
     """What a `SequentialProposal` may have besides."""
 
     def log_twist(self, state: _Read, time: int) -> Tensor:
-        """Return log of what particles promise, float64, (K,), before they choose for a word.
-
-        The ideal is log p(x_t, x_{t+1}, ... | past). It must not be −inf where these are possible.
-        """
+        """Return log of what particles promise before they choose for a word, float64, (K,),
+        ideally log p(x_t, x_{t+1}, ... | past); never −inf where these are possible."""
 
 
 class SequentialModel(Protocol[_P]):
     """A model that can be scored word by word.
 
-    Where the choices of the words are not the entries of a row of z themselves, it has
-    ``join_choices(choices, lengths)``, which makes rows of z, int64, (R, W), of choices, int64, (R,
-    T) or (R, T, C), of rows of those lengths, (R,); and its inverse ``split_latents(latents,
-    lengths)``. Where the states of particles are small it has ``particles_at_once``.
+    Where choices are not the entries of z, ``join_choices(choices, lengths)`` makes rows of z,
+    int64, (R, W), of choices, int64, (R, T) or (R, T, C), and ``split_latents(latents, lengths)``
+    undoes it. Where the states of particles are small it has ``particles_at_once``.
     """
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
@@ -98,10 +91,8 @@ class Continuations(NamedTuple):
 
 
 class BeamedProposal(Proposal):
-    """A proposal whose z has an entry a word, and that lists what may follow hypotheses of it.
-
-    `word_draws` is D.
-    """
+    """A proposal with an entry of z a word and `word_draws`, D, random numbers for it, which lists
+    what may follow hypotheses."""
 
     word_draws: ClassVar[int]
 
@@ -116,10 +107,8 @@ class BeamedProposal(Proposal):
     def follow(
         self, state: Any, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, Any]:
-        """Take z of a word, int64, (R,): log q, float64, (R,), −inf if impossible; the new state.
-
-        Where a text has ended before, what is returned does not count, but it is no NaN.
-        """
+        """Take z of a word, int64, (R,): log q, float64, (R,), −inf if impossible, and the new
+        state; where a text has ended before, it is a number that does not count."""
         after: tuple[Tensor, Any] = state.advance(time, choice, temperature)
         return after
 
@@ -179,12 +168,8 @@ class BeamedProposal(Proposal):
 
 
 class OptimalProposal(BeamedProposal):
-    """An analytic proposal, made of its model; a subclass says how, a word at a time.
-
-    It has `SequentialProposal`'s ``start`` and ``propose``, and what follows from stepping:
-    samples, probabilities and beams of whole texts. The model is in evaluation mode, its parameters
-    are not this module's.
-    """
+    """An analytic proposal, made of its model, which is in evaluation mode and whose parameters are
+    not its own: a subclass steps as `SequentialProposal` does, and samples and beams follow."""
 
     family = "optimal"
     model: LatentModel

@@ -1,15 +1,10 @@
 """Distributions over words with ``</s>`` on and off: in two steps, or in one by tiles.
 
-In two steps, a class of words of like frequency comes first, then a word of it: the probability of
-a word costs about 2 √V products instead of V (Goodman 2001; Mikolov et al. 2011, "Extensions of
-recurrent neural network language model"). The end of a text is a class of its own, so that it can
-be ruled out where a text cannot end.
-
-In one step the products with the output layer are cut into tiles that stay in the cache of a CPU
-core. Their exponentials are taken relative to the goal's: then one pass over a tile gives its share
-of 1 / p, and only where p is below the smallest number is another reference needed. Bias and
-reference are two more columns of the product; the gradient is worked out on the way, see
-`factored`.
+In two, a class of words of like frequency, then a word of it, costs about 2 √V products instead of
+V (Goodman 2001; Mikolov et al. 2011, "Extensions of recurrent neural network language model"). The
+end of a text is a class of its own, ruled out where a text cannot end. In one, tiles of products
+stay in the cache of a CPU core, their exponentials taken relative to the goal's: a pass over a tile
+gives its share of 1 / p, and only where p is below the smallest number is another reference needed.
 
 N positions, C classes of words or positions of a chunk, D features, V ids, S words of a tile.
 """
@@ -33,11 +28,8 @@ SCORES_AT_ONCE = 1 << 22
 
 
 class ClassSoftmax(nn.Module):
-    """A distribution over ``</s>`` and all words; ``<s>`` has no probability.
-
-    Words come by falling frequency, in C classes at most; `weight`, (V, D), may be vectors of the
-    words that are shared with another layer.
-    """
+    """A distribution over ``</s>`` and words by falling frequency, in C classes at most, none for
+    ``<s>``; `weight`, (V, D), may be shared with another layer."""
 
     class_of: Tensor
 
@@ -60,10 +52,8 @@ class ClassSoftmax(nn.Module):
         self.register_buffer("class_of", chosen.masked_fill(ids <= EOS, 0), persistent=False)
 
     def log_probs(self, features: Tensor, targets: Tensor, endless: Tensor) -> Tensor:
-        """Return log p of targets, none ``<s>``, nats, float64, (N,), for features (N, D).
-
-        `endless`, bool, (N,): the text cannot end here, and the end has log p = −∞.
-        """
+        """Return log p of targets, none ``<s>``, nats, float64, (N,), for features (N, D); −∞ for
+        the end at `endless`, bool, (N,)."""
         classes = self.class_of[targets]  # (N,)
         head = self._padded(self.head, features)  # (N, 1 + C)
         columns = torch.arange(head.shape[1], device=head.device)  # (1 + C,)
@@ -92,11 +82,8 @@ class ClassSoftmax(nn.Module):
 
     @torch.no_grad()
     def sample(self, features: Tensor, endless: Tensor, uniforms: Tensor) -> Tensor:
-        """Draw words or the end, int64, (N,), for features (N, D), by numbers in [0, 1), (N, 2).
-
-        These are for the class and for the word of it; where `endless`, (N,), the text cannot
-        end.
-        """
+        """Draw words or the end, int64, (N,), for features (N, D), by numbers in [0, 1), (N, 2),
+        for class and word; no end at `endless`, (N,)."""
         head = self._padded(self.head, features).double()  # (N, 1 + C)
         head[:, 0] = head[:, 0].masked_fill(endless, -math.inf)
         classes = invert(head.softmax(1).cumsum(1), uniforms[:, :1])[:, 0]  # (N,)
@@ -159,9 +146,9 @@ class Words(NamedTuple):
 class _Chunk(NamedTuple):
     """The softmax at some positions, before it is normalized.
 
-    `rows`, (C, D + 2): features, 1 and −reference; `shares`, (C, S) each: exp(logit − reference),
-    0 for what is impossible, empty if not wanted; `total`, (C,): their sum; `log_probs`, (C,), of
-    the targets.
+    `rows`, (C, D + 2): features, 1 and −reference; `shares`, (C, S) each: exp(logit − reference), 0
+    for what is impossible, empty if not wanted; `total`, (C,): their sum; `log_probs`, (C,): of the
+    targets.
     """
 
     rows: Tensor
@@ -228,11 +215,8 @@ class _OutputLayer:
 
 @torch.no_grad()
 def word_log_probs(features: Tensor, weight: Tensor, bias: Tensor, words: Words) -> Tensor:
-    """Return log p of each target, nats, float64, (N,), without gradient.
-
-    Features (N, D), N a multiple of 16 where equal rows have to give equal numbers on a CPU;
-    weight (V, D), bias (V,).
-    """
+    """Return log p of targets, nats, float64, (N,), without gradient; features (N, D), N a multiple
+    of 16 where equal rows must give equal numbers on a CPU; weight (V, D), bias (V,)."""
     layer = _OutputLayer(weight, bias)
     found = [layer.score(features, words, part, False) for part in layer.chunks(features)]
     none = features.new_empty(0)
@@ -281,10 +265,8 @@ class _Summed(torch.autograd.Function):
 def summed_word_log_probs(
     features: Tensor, weight: Tensor, bias: Tensor, words: Words, counts: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return Σ count · log p, a scalar with gradient, and each log p, (N,), without; float64.
-
-    Parameters are those of `word_log_probs`, and `counts`, (N,), how often each position counts.
-    """
+    """Return Σ count · log p, with gradient, and each log p, (N,), without, float64, as
+    `word_log_probs`; `counts`, (N,), is how often a position counts."""
     with torch.autocast(weight.device.type, enabled=False):  # sums of thousands of exponentials
         total, values = _Summed.apply(features, weight, bias, words, counts)
     return total, values
@@ -293,11 +275,8 @@ def summed_word_log_probs(
 def score_words(
     contexts: Tensor, weight: Tensor, bias: Tensor, words: Words, counts: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Score the next word at those of M nodes that say one; `counts`, (M,), rows say one there.
-
-    Returns Σ count · log p, float64 scalar, with gradient, and without it log p of each word,
-    float64, (M,), 0 where the node says none.
-    """
+    """Return Σ count · log p, float64, with gradient, and log p of the next word at M nodes, (M,),
+    without; `counts`, (M,), says how many rows have one there, and log p is 0 where none has."""
     chosen = counts.nonzero()[:, 0]  # (N',)
     index = round_up(chosen)  # (N,)
     part = Words(words.targets[index], words.may_end[index])

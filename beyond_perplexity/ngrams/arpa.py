@@ -1,8 +1,7 @@
 """Write a back-off model as an ARPA file: logarithms of base 10, back-off weights behind.
 
-Conventions of SRILM and KenLM: fields are separated by tabs, words by blanks; ``<s>``, which has
-no probability, is written with −99; every n-gram below the highest order has its back-off weight.
-Lines are in the order of the trie and numbers have the digits of float32, as `lmplz` writes them.
+As of SRILM and KenLM, tabs separate fields, blanks words; ``<s>`` has −99; every n-gram below the
+highest order has its back-off weight; lines are in the order of the trie, with float32's digits.
 """
 
 from __future__ import annotations
@@ -329,9 +328,9 @@ def summarize_arpa(
 ) -> dict[str, Any]:
     """Score sentences, JSON-safe: unknown words as ``<unk>``, null where a number is not finite.
 
-    ``log10_prob`` is of all words and of one ``</s>`` a sentence, which are the ``tokens``;
-    ``perplexity`` is of all tokens, ``perplexity_without_oov`` without the unknown words, of which
-    there are ``oov``; ``n_counts``: number of the model's n-grams by order.
+    ``tokens`` and ``log10_prob`` are of all words and one ``</s>`` a sentence;
+    ``perplexity_without_oov`` leaves out the ``oov`` unknown words; ``n_counts`` are the model's
+    n-grams by order.
     """
     ids = sentence_files.WordIds(arpa.words[N_SPECIAL:], rule, grows=False)
     known = unknown = 0.0

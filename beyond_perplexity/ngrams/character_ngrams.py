@@ -38,14 +38,10 @@ def _leads(points: np.ndarray) -> np.ndarray:
 class Alphabet:
     """The characters of words, and what a character costs that none of them has.
 
-    An escape is followed by the UTF-8 bytes of the character: the lead byte in proportion to one
-    more than the number of seen characters that begin with it (scripts come in blocks), each other
-    byte evenly among those that may follow, and the whole is renormalized to the characters that
-    have not been seen. So the probabilities of all unseen characters sum to 1, and each is above 0.
-
-    `words`: without blanks.
-
-    `size`: number of symbols that can follow a context: characters, `END`, `ESCAPE`.
+    An escape is followed by its UTF-8 bytes: the lead byte in proportion to one more than the seen
+    characters that begin with it (scripts come in blocks), other bytes evenly, all renormalized to
+    unseen characters, whose probabilities, each above 0, sum to 1. Of symbols that can follow a
+    context, characters, `END` and `ESCAPE`, there are `size`.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -70,10 +66,8 @@ class Alphabet:
 
 
 def code_points(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the code points of all characters, int64, and the number of each word's characters.
-
-    An `InputError` says where something is no word: empty, with a blank, or no Unicode text.
-    """
+    """Return the code points of all characters, int64, and each word's number of them; a word that
+    is empty, has a blank or is no Unicode text is an `InputError`."""
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     text = "".join(words)
     if not lengths.all() or " " in text:
@@ -134,11 +128,8 @@ class _Level(NamedTuple):
 
 
 class NgramCounts:
-    """Counts of the n-grams of types, each type once, up to an order.
-
-    Continued is the adjusted count of `kneser_ney`: what reaches the beginning of a word has
-    nothing before it.
-    """
+    """Counts of the n-grams of types, each once, and the adjusted ones of `kneser_ney`: what
+    reaches the beginning of a word has nothing before it."""
 
     def __init__(self, types: Sequence[str], alphabet: Alphabet, order: int) -> None:
         self.alphabet = alphabet
@@ -243,11 +234,8 @@ def _log_likelihood(
 
 
 def fit_smoothing(levels: Sequence[LevelCounts], order: int, size: int) -> Smoothing:
-    """Choose the weights that give held-out words, whose predictions have `levels`, the highest p.
-
-    There are `order` levels at least, and `size` symbols. It is a local maximum, found by L-BFGS-B
-    from one start; rounded to `DIGITS` decimals.
-    """
+    """Choose the weights of `order` levels, of `size` symbols, that give held-out words the highest
+    p: a local maximum of L-BFGS-B from one start, rounded to `DIGITS` decimals."""
     from scipy.optimize import minimize
 
     def weights(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -111,10 +111,8 @@ def join_sentences(
 
 
 def count_ngrams(tokens: np.ndarray, order: int) -> Trie:
-    """Count the n-grams of a part of a text, int, (P,): sentences behind each other.
-
-    Each begins with ``<s>``, which stands nowhere else; no n-gram reaches over it.
-    """
+    """Count the n-grams of sentences behind each other, int, (P,): each begins with ``<s>``, which
+    stands nowhere else, and no n-gram reaches over it."""
     tokens = tokens.astype(np.int64)
     unigrams = np.bincount(tokens)
     levels = [CountLevel(np.arange(len(unigrams)), unigrams)]
@@ -152,11 +150,8 @@ def merge_counts(first: Trie, second: Trie) -> Trie:
 
 
 def count_parts(parts: Iterable[np.ndarray], order: int) -> Trie | None:
-    """Count a text that comes in parts, without holding it; None where there is no part.
-
-    Tries of like size are merged, so that an n-gram is moved only as often as the logarithm of the
-    number of parts.
-    """
+    """Count a text that comes in parts (None: there is none); tries of like size are merged, so
+    that an n-gram is moved only as often as the logarithm of the number of parts."""
     held: list[Trie] = []
     for tokens in parts:
         held.append(count_ngrams(tokens, order))
@@ -209,11 +204,8 @@ class BackoffModel:
 
 
 def score_tokens(model: BackoffModel, tokens: np.ndarray) -> np.ndarray:
-    """Return ln p, float64, (P,), of every token after those before it in its sentence.
-
-    Tokens, int64, (P,), are sentences behind each other; each begins with ``<s>``, which stands
-    nowhere else and whose ln p is 0, as it is given.
-    """
+    """Return ln p, float64, (P,), of every token of sentences behind each other, int64, (P,), each
+    begun by ``<s>``, whose ln p is 0, as it is given."""
     inside = tokens != BOS  # (P,)
     scores = np.where(inside, model.levels[0].log_probs[tokens], 0.0)  # (P,)
     positions = tokens  # (P,): of the n-gram that ends there; −1 for none
@@ -277,11 +269,8 @@ def check_pruning(prune: Sequence[int], order: int) -> list[int]:
 def estimate_backoff(
     counts: Trie, possible: np.ndarray | None = None, prune: Sequence[int] = ()
 ) -> SmoothedModel:
-    """Estimate a model from counts, which are used up, level by level, so as to save memory.
-
-    They are of sentences that begin with ``<s>``. The words `possible`, bool, (V,), share the
-    uniform distribution, by default all but ``<s>``; `prune`: see `check_pruning`.
-    """
+    """Estimate a model from counts of sentences that begin with ``<s>``, used up to save memory;
+    `possible`, bool, (V,), by default all but ``<s>``, share the uniform distribution."""
     thresholds = check_pruning(prune, len(counts))
     while len(counts[-1].keys) == 0:
         counts.pop()
@@ -298,10 +287,8 @@ def estimate_backoff(
 
 
 def adjusted_counts(levels: Trie) -> Iterator[tuple[CountLevel, np.ndarray, np.ndarray]]:
-    """Give every level, which is used up, its adjusted counts, and the positions of suffixes.
-
-    Both are int64, (M,); suffixes are on the level below, those of single words themselves.
-    """
+    """Give every level, which is used up, its adjusted counts and the positions of suffixes on the
+    level below (single words' own), int64, (M,) each."""
     initial, suffixes = 1, np.arange(len(levels[0].keys))
     level: CountLevel | None = None
     while levels:

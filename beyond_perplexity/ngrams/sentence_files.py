@@ -1,8 +1,7 @@
 """Sentences from plain text: a line each, words joined by blanks, nothing changed.
 
-White space is that of ASCII, as for `lmplz`; empty lines are skipped. The words ``<s>``, ``</s>``
-and ``<unk>`` have a meaning for a model, so a text must not hold them, unless it is said what
-``<unk>`` shall be.
+White space is that of ASCII, as for `lmplz`; empty lines are skipped. A text must not hold ``<s>``,
+``</s>`` and ``<unk>``, unless it is said what ``<unk>`` shall be.
 """
 
 from __future__ import annotations
@@ -55,11 +54,8 @@ class ReservedWordError(Exception):
 
 
 class WordIds(dict[bytes, int]):
-    """Ids of words, as UTF-8; the special ones have theirs, others begin at 3.
-
-    Where it grows other words get the next id; else they are unknown. A text must not hold those
-    that are `reserved`.
-    """
+    """Ids of words, as UTF-8, from 3 on, and special ones; others get the next id where it grows,
+    else are unknown, and `reserved` ones must not be in a text."""
 
     def __init__(self, words: Iterable[str], rule: UnknownRule, grows: bool) -> None:
         super().__init__((word.encode(), place) for place, word in enumerate(words, start=UNK + 1))
@@ -101,10 +97,8 @@ def _count_lines(path: str | os.PathLike[str]) -> int:
 def read_line_blocks(
     path: str | os.PathLike[str], size: int = READ_BYTES, account: Account | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Read a file in blocks of whole lines, of about so many bytes, with the number of the first.
-
-    The account is closed at the end, when whoever takes the blocks has counted their lines there.
-    """
+    """Read a file in blocks of whole lines, of about so many bytes, with the number of the first;
+    the account is closed at the end, with the lines that were counted there."""
     number = 1
     with open_input(path) as file:
         while True:
@@ -186,10 +180,8 @@ def read_sentences(
     size: int = PART_TOKENS,
     field: str | None = None,
 ) -> Iterator[np.ndarray]:
-    """Read sentences as ids, int64, in parts of `size`: each as ``<s>``, its words, ``</s>``.
-
-    Files are text, a sentence a line, or by their suffix JSONL or Parquet, a sentence a record.
-    """
+    """Read sentences as ids, int64, each as ``<s>``, its words, ``</s>``, in parts of `size`, from
+    text, a line each, or by suffix JSONL or Parquet, a record each."""
     find: Any = ids.__getitem__
     for path in map(Path, paths):
         tokens = array("q")

@@ -3,39 +3,30 @@
     p(word) = p(<unk>) · p_spell(word | not in the vocabulary)
     p_spell(w | not in V) = p_char(w) / (1 - Σ_{v in V} p_char(v))
 
-`p_char` is a Kneser-Ney n-gram of characters (`smoothing`) over types of the training text, each
-once: as Mielke and Eisner (2019) say, a word is spelled when it enters the lexicon, not each time
-it is used. It is above 0 for every string without a blank (`Alphabet`: characters never seen are
-escaped to UTF-8 bytes), the end is possible after every character and not before the first, and it
-sums to 1 over all words. The surface strings of V (no special tokens: a text's own ``<unk>`` is a
-word like any other) are taken out, so that what is left sums to 1 again. Then log P of a text with
-its spellings is that of a distribution over strings, and bits per byte of models with different
-vocabularies are of one thing.
+`p_char` is a Kneser-Ney n-gram of characters over types of the training text, each once: as Mielke
+and Eisner (2019) say, a word is spelled when it enters the lexicon, not each time it is used. It is
+above 0 for every string without a blank (`Alphabet`), the end is possible after every character and
+not before the first, and it sums to 1 over all words, and again without the strings of V (special
+tokens aside: a text's own ``<unk>`` is a word). So log P of a text with its spellings is that of a
+distribution over strings, and bits per byte of models with different vocabularies are of one thing.
 
 What may be said against it, and what is true of it:
 
-- *The number is of model and spelling model together.* So it is: a closed model alone is no
-distribution
-  over texts. The spelling model adds the same number to all models of a vocabulary, so that no
-  difference between two of them depends on it. Between vocabularies it does: one bit a word more or
-  less moves bits per byte by the unknown words per byte (.025 where 14% of the words are unknown),
-  and
-  ``bits_per_unknown_word`` stands beside the result. A difference of that size is none of models.
+- *The number is of model and spelling model together.* A closed model alone is no distribution over
+  texts. No difference between models of one vocabulary depends on the spelling model; between
+  vocabularies one bit a word moves bits per byte by the unknown words per byte (.025 where 14% of
+  the words are unknown): ``bits_per_unknown_word`` stands beside the result.
 - *It is blind to the sentence*, and penalizes a name in full the tenth time that a document has it:
-  a closed model is penalized more than it need be (Mielke and Eisner let the state of the model
-  speak to the spelling model), and so is one of subwords, of which one segmentation is counted
-  instead of their sum. Neither column says which kind of vocabulary is better.
+  more than need be (Mielke and Eisner let the model's state speak to it), as models of subwords are
+  by one segmentation. Neither column says which kind of vocabulary is better.
 - *It is fitted to what it is measured on*: no. Types of the training split teach it; the unknown
   types of the validation split choose order and weights, and whether known words teach too.
-- *It is no published spelling model*: the one number is a valid code length of the text with any
-spelling model.
-  On English Wikipedia it spends 23.2 bits on an unknown word, letters at their frequencies 38.6,
-  even ones 65.8.
-- *What is cleaned is spelled cheaper*: another cleaning is another string, and numbers of different
-  strings share no column.
+- *It is no published one*: the number is a valid code length with any. On English Wikipedia it
+  spends 23.2 bits on an unknown word, letters at their frequencies 38.6, even ones 65.8.
+- *What is cleaned is spelled cheaper*: numbers of different strings share no column.
 
-References: Mielke and Eisner (2019), Spell once, summon anywhere; Kneser and Ney (1995); Goldwater,
-Griffiths and Johnson (2011) on types that teach and tokens that use.
+Mielke and Eisner (2019), Spell once, summon anywhere; Kneser and Ney (1995); Goldwater, Griffiths
+and Johnson (2011) on types that teach and tokens that use.
 """
 
 from __future__ import annotations
@@ -108,11 +99,8 @@ class CharacterModel:
 
 
 class SpellingModel:
-    """Spells the words that a closed vocabulary lacks, which must not have all the probability.
-
-    `mass` is what the model gives the words of the vocabulary, where it is known already; `origin`,
-    JSON-serializable, says how the model was chosen.
-    """
+    """Spells the words that a closed vocabulary, of known `mass`, lacks, which must not have all
+    the probability; `origin`, JSON-serializable, says how the model was chosen."""
 
     def __init__(
         self,
@@ -140,10 +128,8 @@ class SpellingModel:
         return self.model.log_probs(words) - math.log1p(-self.mass)
 
     def spell(self, texts: Sequence[str], unknown: Sequence[int]) -> np.ndarray:
-        """Return for each text the sum of ln p of the words that the vocabulary lacks.
-
-        Raises `InputError` when the model read another number of words as ``<unk>``.
-        """
+        """Return for each text the sum of ln p of the words that the vocabulary lacks; a model that
+        read another number of words as ``<unk>`` is an `InputError`."""
         known = self._known
         lacking = [[word for word in split_words(text) if word not in known] for text in texts]
         for text, words, read in zip(texts, lacking, unknown, strict=True):
@@ -240,12 +226,9 @@ def build_spelling_model(
 ) -> SpellingModel:
     """Make the spelling model of a closed vocabulary from types of the training text that it is of.
 
-    Two are tuned, one taught the training types that the vocabulary lacks, one all training types;
-    the better one on held-out types is taken. Rare words are most like unknown ones, but known ones
-    have the same stems and endings (Mielke and Eisner 2019). Those `validated`, types of the
-    validation split, that the vocabulary lacks tune the spelling model; with fewer than
-    `LEAST_HELD_OUT` it is taught all types, with fixed weights. Its ``origin`` says what was tried,
-    and the bits per held-out type.
+    Taught the training types that it lacks, or all (known words have the same stems and endings),
+    the better one on the lacking types of `validated` is taken, which also tune it; of fewer than
+    `LEAST_HELD_OUT` all types teach, with fixed weights. ``origin`` has the bits per held-out type.
     """
     known = frozenset(vocabulary.describe()["words"])
     rare = frozenset(trained) - known

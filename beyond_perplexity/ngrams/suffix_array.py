@@ -1,12 +1,8 @@
 """A suffix array of token ids: how much of a text stands, word for word, in another one.
 
-All suffixes of a text are sorted by their first `LONGEST_RUN` tokens; a binary search then finds
-the longest run of tokens that begins at a position of another text and stands in this one.
-Both keep the least common prefix with either end of the interval (Manber and Myers 1993), so that
-no token is compared twice, and search many positions at a time.
-
-The array takes 8 bytes a token, and 12 at most while it is made: suffixes are sorted in blocks that
-share their first tokens.
+Suffixes are sorted by their first `LONGEST_RUN` tokens, in blocks that share their first: 8 bytes a
+token, 12 at most on the way. A binary search, of many positions at a time, keeps the least common
+prefix with either end of the interval (Manber and Myers 1993), so that no token is compared twice.
 """
 
 from __future__ import annotations

@@ -51,11 +51,8 @@ def agreement(
     context_length: int | None = None,
     stride: int | None = None,
 ) -> pa.Table:
-    """Compare the predictions of two models of one vocabulary: schema ``model_agreement``.
-
-    Means over all predictions, those of ends of documents too, with 95% intervals over groups or
-    pages, else documents. Both models see the same context, the shorter of theirs.
-    """
+    """Compare the predictions of two models of one vocabulary in the shorter context, ends
+    included: ``model_agreement``, with 95% intervals over groups or pages, else documents."""
     limits = [model.eval().context_length for model in models]
     known = [limit for limit in (context_length, *limits) if limit is not None]
     window = likelihoods.check_window(models[0], min(known, default=None), stride)

@@ -1,9 +1,8 @@
 """Score a text that a user brings under a model that a user brings.
 
-Special tokens that it says, such as ``<|endoftext|>``, are characters to us, tokens to others. A
-text is any string, and its probability that of its characters. The tokenizers of transformers,
-and so lm-evaluation-harness and others, read what looks like a special token as that token, which
-is another text: one with an end in its middle. Bits per byte of the two differ.
+A text is any string, and a special token that it says, as ``<|endoftext|>``, characters to us. To
+transformers' tokenizers, and so to lm-evaluation-harness, it is that token, which is another text
+with other bits per byte: one with an end in its middle.
 """
 
 from __future__ import annotations
@@ -73,11 +72,8 @@ def read_special(model: Any, vocabulary: Any) -> tuple[LanguageModel, Vocabulary
 
 
 class SpecialReading:
-    """Watches texts on their way, and scores those that say special tokens again.
-
-    `options` are those of `documents.score_rows`; with `as_tokens` the model and vocabulary are
-    those of `read_special`, and nothing is scored again.
-    """
+    """Watches texts on their way, and scores those that say special tokens again, by options of
+    `documents.score_rows`; nothing again with `as_tokens`, where `read_special` made the model."""
 
     def __init__(
         self,
@@ -115,11 +111,8 @@ class SpecialReading:
                 self._bytes += sum(row.bytes + row.ended for row in rows) * (name == "tokens")
 
     def describe(self) -> dict[str, Any] | None:
-        """Return what was found, JSON-safe, and remark on it; None where no text says one.
-
-        ``bits_per_byte`` is that of the documents that say one, either way; null where it is
-        infinite, or was not asked for.
-        """
+        """Return what was found, JSON-safe, None where no text says one, and remark on it;
+        ``bits_per_byte`` is of these documents, either way, null if infinite or not asked for."""
         if not self._documents:
             return None
         bits = {
@@ -224,10 +217,8 @@ def load_scoring(options: ScoringOptions) -> Scoring:
 def _in_both(
     scoring: Scoring, how: Mapping[str, Any]
 ) -> tuple[Iterator[ScoredText], dict[str, Any] | None]:
-    """Score the first texts in float32 and in a lower precision, which the model then has.
-
-    Gives all texts, and what the precision moves; None where it is float32.
-    """
+    """Score the first texts in float32 and in a lower precision, which the model then has; give all
+    texts, and what the precision moves, None where it is float32."""
     model, wanted = scoring.model, scoring.options.dtype
     narrow = narrow_parts(model)  # of a model in memory
     stored = str(getattr(model, "stored", "float32")).removeprefix("torch.")
@@ -261,10 +252,8 @@ def _writing(
     of_token: dict[str, object],
     kept: list[pa.Table],
 ) -> Iterator[dict[str, Any]]:
-    """Open the files that are asked for, and give what fills them, as `measure` takes it.
-
-    `of_token` is the record of files whose rows are less than documents.
-    """
+    """Open the files that are asked for, and give what fills them, as `measure` takes it;
+    `of_token` is the record of files whose rows are less than documents."""
     options, found = scoring.options, dict[str, Any]()
     of_tokens: list[Callable[..., object]] = []
     takers: list[Callable[[pa.Table], object]] = [kept.append] if options.per_document else []
@@ -287,11 +276,8 @@ def _writing(
 
 
 def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
-    """Score texts under a model: `summary.measure`'s and, where asked for, ``document_scores``.
-
-    The summary also has ``spelling_model``, its path, and ``special_tokens``, those that the text
-    says.
-    """
+    """Score texts under a model: the summary of `summary.measure`, with ``spelling_model``, its
+    path, and ``special_tokens`` of the text, and where asked for ``document_scores``."""
     options, vocabulary = scoring.options, scoring.vocabulary
     spelling_model = scoring.spelling_model
     how: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """Two models on the same documents: the difference of their bits per byte, tested and bounded.
 
-What is claimed is about the two trained models, on texts like these. About two architectures a
-difference says something only over several trainings (seeds) of each.
+What is claimed is about the two trained models, on texts like these; about two architectures only
+over several trainings (seeds) of each.
 """
 
 from __future__ import annotations
@@ -50,14 +50,13 @@ def smallest_found(difference: intervals.RatioTest) -> float:
 def compare_scores(
     files: Sequence[FileScores], names: Mapping[str, str], options: PairOptions
 ) -> pa.Table:
-    """Compare models on each text that at least two of them were scored on.
+    """Compare models on each text that at least two were scored on: ``perplexity_differences``.
 
-    `names` say what the model of a file is called, by the path. Of schema
-    ``perplexity_differences``: every model has a row with its own bits per byte; then every pair
-    has one with their difference, its p-value (`inference.intervals.ratio_test`), and that adjusted
-    (Holm) for the number of all pairs. Both are over groups, or pages, where there are any; then
-    ``low_by_document`` and ``high_by_document`` stand beside. With fewer than 20 effective groups
-    there is neither an interval over them nor an adjusted p, and ``note`` says so.
+    Every model has a row with its own bits per byte, by `names`; then every pair has one with the
+    difference, its p-value (`inference.intervals.ratio_test`), and that adjusted (Holm) for all
+    pairs, over groups or pages where there are any, ``low_by_document`` and ``high_by_document``
+    beside. With fewer than 20 effective groups there is neither interval nor adjusted p, and
+    ``note`` says so.
     """
     texts = _by_text(files)
     for held in texts.values():

@@ -1,14 +1,13 @@
 """Where models differ: bits of the same documents, split by what they are spent on.
 
-Every split has all bits and all bytes of the text once, so that its parts add up to the whole. The
-end of a document, which is no byte of the text, counts as one, as in all bits per byte.
+Every split has all bits and bytes once, so that its parts add up to the whole; the end of a
+document counts as a byte, as in all bits per byte.
 
-A text is cut into pieces: words, numbers, punctuation, code and white space, which tile its bytes.
-A single blank belongs to the piece behind it. Kinds are told by letters alone, the same for every
-model: a number has a digit, a name is capitalised inside a sentence, code is what stands between
-two blanks with a mark that prose lacks (such as ``_``, ``{``, ``::``). The bits of a token are
-shared out among pieces by its bytes that are no white space, or by all of its bytes where it is
-white space alone: what all pieces get adds up to what all tokens have.
+Words, numbers, punctuation, code and white space tile the bytes of a text; a blank belongs to the
+piece behind it. Kinds are told by letters alone: a number has a digit, a name is capitalised inside
+a sentence, code is what stands between two blanks with a mark that prose lacks (such as ``_``,
+``{``, ``::``). A token's bits are shared out by its bytes that are no white space, or by all where
+it is white space alone.
 """
 
 from __future__ import annotations
@@ -209,11 +208,8 @@ def _row(part: np.ndarray, whole: np.ndarray, groups: np.ndarray, split: str, na
 
 
 def _add_up(rows: Sequence[_Row]) -> None:
-    """Round bits per byte so that those of each split add up to those of the whole, exactly.
-
-    They become multiples of a power of two, 2⁻⁴⁵ of the largest or finer; what rounding leaves
-    over goes to the part of the most bytes.
-    """
+    """Round bits per byte to multiples of a power of two, 2⁻⁴⁵ of the largest or finer, so that
+    those of a split add up exactly; the rest goes to the part of the most bytes."""
     names = "first_bits", "second_bits"
     largest = max(abs(row[name]) for row in rows for name in names)
     scale = 2.0 ** (45 - math.frexp(largest)[1])
@@ -236,11 +232,8 @@ def compare_tokens(
     reference: Iterable[str] | None = None,
     accounts: Sequence[Account | None] = (),
 ) -> tuple[pa.Table, list[pa.Table]]:
-    """Compare files of schema ``token_scores``, of the same documents in the same order.
-
-    Returns the parts of their differences, and of each file a row a document, as `score_files` has
-    it. The words of `reference`, by default those of the scored text itself, have their frequency.
-    """
+    """Compare files of ``token_scores``, of the same documents in order: the parts of differences,
+    by how frequent words are in `reference` (None: the text), and each file's documents."""
     texts = reference or (document.item.text for document in read_tokens(paths[0]))
     parts = Parts(names, word_ranks(texts))
     rows: list[list[_Row]] = [[] for _ in paths]

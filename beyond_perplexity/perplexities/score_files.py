@@ -1,12 +1,7 @@
 """Scores of documents from files, ours or another program's: read, checked, put in one order.
 
-A file (.parquet, or .csv or .csv.gz with a header row) has a row for every document: ``bytes``
-(of the scored string) and ``log_likelihood`` (nats). Used where they are there: ``doc_id`` (else
-rows are matched by their order), ``group``, ``title`` (of the page: a group where none are named),
-``text_hash``, ``words`` and ``characters`` (to tell other texts), ``unknown``,
-``log_likelihood_open_vocabulary`` (then taken), ``scored_text``, and ``ended`` (whether the
-log-likelihoods have the end of each document). Or a file has a row for every token: what a model
-says of it, and which bytes of the text it is.
+A file (.parquet, or .csv or .csv.gz with a header row) has a row for every document or every token;
+`PairOptions` says its columns, and ``ended`` whether log-likelihoods have the end of each document.
 """
 
 from __future__ import annotations
@@ -230,11 +225,8 @@ def is_token_file(path: object) -> bool:
 
 
 def same_documents(files: Sequence[FileScores]) -> list[FileScores]:
-    """Put scores of the same documents in the same order.
-
-    They are matched by ``doc_id`` where all have one, else by the order of the rows. Other
-    documents or texts are an `InputError`, which names file and row.
-    """
+    """Put scores of the same documents in one order, by ``doc_id`` where all have one, else by
+    rows; other documents or texts are an `InputError`."""
     by_id = all("doc_id" in one.columns for one in files)
     if by_id:
         files = [one.take(np.argsort(one.columns["doc_id"], kind="stable")) for one in files]
@@ -244,11 +236,8 @@ def same_documents(files: Sequence[FileScores]) -> list[FileScores]:
 
 
 def document_groups(files: Sequence[FileScores]) -> np.ndarray:
-    """Return the group, or page, of every document of files in one order: int64, (D,).
-
-    Those of one file are those of all; where none has any, each document is a group. Files that
-    name others are an `InputError`.
-    """
+    """Return the group, or page, of every document of files in one order, int64, (D,), of whichever
+    file names them, else each its own; files that differ are an `InputError`."""
     for name in _GROUPS:
         grouped = [one for one in files if name in one.columns]
         for other in grouped[1:]:

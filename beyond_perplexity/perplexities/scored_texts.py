@@ -22,12 +22,8 @@ READ = 8_192  # documents that are read at once
 def texts_of_split(
     path: str, split: str, *, grouped: bool = False, raw: str | None = None
 ) -> Iterator[ScoredText]:
-    """Stream the documents of a split of a file of schema ``documents``.
-
-    `grouped`: whether the documents of a title are named as a group, as they are where the split
-    keeps them whole; `raw`: file of schema ``raw``, of the same extraction: give the text before
-    cleaning.
-    """
+    """Stream a split's documents, `grouped` by title where the split keeps them whole; `raw`, a
+    file of the same extraction, has the texts before cleaning, which are then given."""
     columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
     batches = read_batches(path, DOCUMENTS, columns, READ)
     for batch in _add_raw(batches, path, raw) if raw else batches:

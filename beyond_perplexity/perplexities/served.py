@@ -1,7 +1,7 @@
 """Score a text under a model that a server has: what `external` does with models in folders.
 
-Scored is what the server scores. Its end is, where its token was named; the first token of a text
-is not, where nothing comes before it: then bytes, characters and words are those of the rest.
+The end is scored where its token was named; the first token is not, where nothing comes before it:
+then bytes, characters and words are those of the rest.
 """
 
 from __future__ import annotations
@@ -97,11 +97,8 @@ def _read(
 
 
 def score_served(options: ScoringOptions) -> tuple[dict[str, Any], pa.Table | None]:
-    """Score texts by a server: the summary of `summary.measure` and, where asked for, the rows.
-
-    The summary also has ``served``: address, name, protocol, and what is scored. With a file for
-    the rows, finished documents are kept beside it (`Journal`) until it is written.
-    """
+    """Score texts by a server: `summary.measure`'s summary, with ``served``, and rows where asked
+    for; finished documents are kept beside their file (`Journal`) until it is written."""
     files = [None if isinstance(options.per_document, bool) else options.per_document]
     files.append(options.per_token)
     paths = [Path(file) for file in files if file]

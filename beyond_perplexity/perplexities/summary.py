@@ -3,17 +3,12 @@
 PP = exp(−log P / N) (001; base-free). What differs between programs is N and P: so each perplexity
 stands beside its N, what N counts, the share of unknown words, and the context.
 
-Three hooks let a scoring be of another text or another vocabulary; the rest need not know:
-
-- *where texts come from*: whatever gives `ScoredText`, such as `texts_of_split`;
-- *which string is scored*: ``text="cleaned"`` (tokens joined by one blank) or ``text="raw"`` (the
-  string as it is), for counts and hash as well. One file may hold rows of both (a document once
-  a text): its column ``scored_text`` says which a row is of, and rows are compared with rows of the
-  same text alone;
-- *how unknown words are spelled*: ``spell(texts, unknown)``, for each text ln p of the spellings of
-  those words that a closed vocabulary reads as ``<unk>``
-  (`spelling_model.spelling_model.SpellingModel.spell`), given how many the model read so. Its sum
-  with log P is ``log_likelihood_open_vocabulary``.
+- *Texts* come from whatever gives `ScoredText`, such as `texts_of_split`;
+- *the string scored* is ``text="cleaned"`` (tokens joined by one blank) or ``"raw"`` (as it is),
+  for counts and hash as well: column ``scored_text``; rows are compared with rows of the same;
+- *unknown words are spelled* by ``spell(texts, unknown)``, for each text ln p of the spellings of
+  the words read as ``<unk>`` (`SpellingModel.spell`), given how many; with log P it adds up to
+  ``log_likelihood_open_vocabulary``.
 """
 
 from __future__ import annotations
@@ -118,12 +113,10 @@ def score_rows(
 ) -> Iterator[list[DocumentRow]]:
     """Score a stream of documents without holding it, in batches in the order of the texts.
 
-    Of `texts` a plain string is a document without a group; its place, from 0, is its ``doc_id``;
-    `text`: whether repeated blanks are one and blanks at the ends none, or the string is scored as
-    is; `spell`: see the module; `count_eos`: whether log-likelihoods have the end of each document;
-    `tokens`: is given what the model says of the tokens of each batch, whose sums are the rows';
-    `**options`: as in `likelihoods.score_encoded`. A score that is no number is an `InputError`:
-    that is no infinite perplexity, but a broken model.
+    A plain string is a document without a group, its number, from 0, its ``doc_id``. `text` and
+    `spell`: see the module; `tokens`: is given what the model says of the tokens of each batch,
+    whose sums are the rows'; `**options`: as in `likelihoods.score_encoded`. A score that is no
+    number is an `InputError`: that is no infinite perplexity, but a broken model.
     """
     # which need torch
     from beyond_perplexity.models.likelihoods import POOL, score_documents, score_texts_by_token
@@ -168,11 +161,8 @@ _SUMMED += ("unknown", "impossible")
 
 
 class Totals:
-    """Numbers of documents, of which every perplexity is made; see `DocumentRow`.
-
-    Logarithms are in nats; without a spelling model those with spellings are NaN. Of each document
-    `groups` has the key of its group, else of its page.
-    """
+    """Numbers of documents, of which every perplexity is made, logarithms in nats, NaN with
+    spellings without a spelling model; `groups` are keys of their groups, else pages."""
 
     def __init__(self) -> None:
         self.columns = {name: array("d") for name in _SUMMED}
@@ -262,24 +252,20 @@ def summarize(
 ) -> dict[str, Any]:
     """Turn totals into the perplexities and what they mean.
 
-    `vocabulary` is None where it is not known, as of a served model.
     `count_eos` and `count_bos` say whether ``</s>`` and ``<s>`` count in every N: as a token, a
     word, a character (the line feed of a file with one document a line) and a byte. log P never has
-    ``<s>``, and the totals have ``</s>`` in it if and only if N has. Campagnola (2020)
-    counts both; KenLM and the default only ``</s>``.
+    ``<s>``, and the totals have ``</s>`` if and only if N has. Campagnola (2020) counts both; KenLM
+    and the default only ``</s>``.
 
-    It is JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given over
-    the documents that are left. ``perplexity`` and ``n`` have a key a unit, ``bits`` (base 2) those
-    of characters and bytes; ``log_prob`` is in nats. ``unknown_penalized``, of a closed vocabulary,
-    is log P minus ln U for each unknown token, U the number of training types that the vocabulary
-    lacks (at least 1), as if ``<unk>`` shared its probability evenly among them.
-    ``open_vocabulary``, where a spelling model was given, is the same with ln p of the spelling of
-    each unknown word, and what that is, in bits: the one number of a closed vocabulary that
-    compares with those of other vocabularies. ``interval`` has the limits over groups of documents,
-    or pages, where there are any (`inference.intervals.ratio_test`), and beside it
-    ``interval_by_document`` those over documents; under ``open_vocabulary`` are those with
-    spellings. ``effective_groups`` are those by the weight of each unit: one with too few has no
-    limits, one that is not known is null, and ``note`` says why.
+    JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given over the
+    documents that are left. ``perplexity`` and ``n`` have a key a unit, ``bits`` (base 2) those of
+    characters and bytes; ``log_prob`` is in nats. ``unknown_penalized``, of a closed vocabulary, is
+    log P minus ln U for each unknown token, U the training types that it lacks (at least 1), as if
+    ``<unk>`` shared its probability evenly among them. ``open_vocabulary``, with a spelling model,
+    has ln p of the spelling of each unknown word, and its bits: what compares with other
+    vocabularies. ``interval`` is over groups or pages, where there are any
+    (`inference.intervals.ratio_test`), ``interval_by_document`` over documents. A unit with too few
+    ``effective_groups`` has no limits, one that is not known is null, and ``note`` says why.
     """
     sums, groups, documents = totals.sums(), np.asarray(totals.groups), len(totals.groups)
     extra = documents * (count_eos + count_bos)
@@ -332,10 +318,8 @@ def summarize_rows(
     count_eos: bool = True,
     count_bos: bool = False,
 ) -> dict[str, Any]:
-    """Summarize the rows of documents, by whatever they are scored, in their order.
-
-    `how` has the further parts of the signature, and is read when all is scored; see `measure`.
-    """
+    """Summarize the rows of documents, however scored, in their order; `how` has the further parts
+    of the signature, and is read when all is scored."""
     totals = Totals()
     for rows in batches:
         for row in rows:
@@ -365,14 +349,8 @@ def measure(
     special: str = "characters",
     unk: str = "none",
 ) -> dict[str, Any]:
-    """Score a stream of texts and summarize it.
-
-    `write` is given the rows of the documents as tables, batch by batch; other options are those of
-    `documents.score_rows`, `likelihoods.check_window` and `summarize`. Without ``</s>`` neither
-    N nor log P has it; `special` and `unk` say how special tokens and a literal ``<unk>`` of the
-    text are read. The result is that of `summarize`, with ``text``, ``context_length`` and
-    ``stride`` (null: no limit), and its ``signature``.
-    """
+    """Score a stream of texts and give `summarize`'s result, with ``text``, ``context_length``,
+    ``stride`` (null: no limit) and ``signature``; `write` is given the rows as tables."""
     from beyond_perplexity.models.likelihoods import check_window
 
     context, step = check_window(model, context_length, stride)

@@ -1,16 +1,13 @@
 """Surprisal of words: of all tokens of a word, with the blank behind it.
 
-Most tokenizers put the blank before a word into the word's first token. So the tokens of a word
-alone say nothing of where it ends: "a" is as probable as all words that begin with it. The
-probability of the blank belongs to the word before it: with B the probability that what comes next
-begins a word, or ends the document, P(word) = Π p(token) · B(behind) / B(before). Words and the end
-of a document then multiply to the probability of the document. This is exact where every token that
-begins a word begins with white space; where one token holds a border of words, both are one row.
-Models whose tokens are words need none of it: B is 1.
+Most tokenizers put the blank before a word into its first token, so that the tokens of a word alone
+say nothing of where it ends: "a" is as probable as all words that begin with it. With B the
+probability that what comes next begins a word, or ends the document, P(word) = Π p(token) ·
+B(behind) / B(before), and words and the end multiply to the probability of the document. This is
+exact where every token that begins a word begins with white space; where one token holds a border
+of words, both are one row. Of models whose tokens are words B is 1.
 
-References
-----------
-Pimentel and Meister (2024). How to compute the probability of a word. Oh and Schuler (2024).
+Pimentel and Meister (2024), How to compute the probability of a word; Oh and Schuler (2024),
 Leading whitespaces of language models' subword vocabulary pose a confound for calculating word
 probabilities.
 """
@@ -57,11 +54,8 @@ def word_surprisals(
     kind: TextKind,
     scores: Sequence[TokenScores],
 ) -> pa.Table:
-    """Turn what a model says of tokens into a table of schema ``word_surprisals``.
-
-    `window`: context length and stride, as the tokens were scored. Another pass over the texts
-    finds the probabilities of blanks, where tokens are no words.
-    """
+    """Turn what a model says of tokens, scored with a `window` of context and stride, into
+    ``word_surprisals``; another pass finds blanks' probabilities, where tokens are no words."""
     begins = word_beginnings(vocabulary)
     encoded = vocabulary.encode([item.text for item in items])
     if begins is None:

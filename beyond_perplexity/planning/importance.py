@@ -172,10 +172,8 @@ class ImportancePlan:
     # ---- beside ----
 
     def beside(self, model: str) -> list[str]:
-        """List the models without latent variables of the same corpus and vocabulary.
-
-        And the model itself where it can do without them, unless there shall be none.
-        """
+        """List the models without latent variables of the same corpus and vocabulary, and the model
+        itself where it can do without them, unless there shall be none."""
         chosen, row = self.options["beside"], self._row(model)
         own = row.deterministic and (chosen is None or len(chosen) > 0)
         return self._plain_models(model) + [model] * own

@@ -88,12 +88,11 @@ def kind_of(rule: str, wildcards: Wildcards) -> str:
 
 
 def fit_timing(jobs: Sequence[tuple[float, float, float, float]]) -> Timing:
-    """Tell the start of jobs of one kind from the time of a unit, by the smallest and the largest.
+    """Tell the start of jobs (units, seconds, peak MB, bytes) from the time of a unit, by extremes.
 
-    Of a job are given units, seconds, peak MB and bytes of the outputs. Where all are of one size,
-    two thirds are the start, or `START`: whatever it is, a job four times as large takes half to
-    twice of what that says. A difference of less than a fifth of the time is chance: the time of a
-    unit is then that of a difference of a fifth, which it hardly exceeds.
+    Where all are of one size, two thirds are the start, or `START`: whatever it is, a job four
+    times as large takes half to twice of what that says. A difference of less than a fifth of the
+    time is chance, and counts as a fifth, which it hardly exceeds.
     """
     units, seconds, megabytes, written = zip(*jobs, strict=True)
     (small, fast, *_), (large, slow, *_) = min(jobs), max(jobs)
@@ -127,11 +126,8 @@ def read_plan(path: Path) -> dict[str, Timing]:
 def expect(
     to_do: Sequence[PlannedJob], done: Iterable[PlannedJob], planned: Mapping[str, Timing]
 ) -> Iterator[PlannedJob]:
-    """Say how long jobs take and what they write, by others of their kind that ran.
-
-    Those of this run that need not run again say it best; then `plan`; then an earlier run of the
-    job itself, which may have been of another size.
-    """
+    """Say how long jobs take and what they write, by others of their kind in this run, then in
+    `plan`, then in an earlier run of the job, which may have been of another size."""
     known = {**fit_finished(to_do), **planned, **fit_finished(done)}
     for job in to_do:
         if held := known.get(job.kind):

@@ -19,12 +19,8 @@ LEAST_REPLICATES = 10  # of few samples; a density needs 8
 
 
 class Requirement(NamedTuple):
-    """What a need of a family means for a corpus.
-
-    `what` is its name in messages, `formats` those of sources that have it, `made_by` is section,
-    key and value of a corpus whose annotation is made by a program or from links; reports call it
-    `made`, else `held`. `advice` says what else can be done where it is missing.
-    """
+    """A need of a family: its name, the `formats` that have it, section, key and value of corpora
+    where a program or links made it (reports: `made`, else `held`), and advice."""
 
     what: str
     formats: tuple[str, ...]
@@ -103,10 +99,8 @@ def _share_options(name: str, config: Config) -> None:
 
 
 def _check_reduction(config: Config) -> None:
-    """Refuse, before hours of work, what leaves the report nothing to show.
-
-    Few samples get, in place, replicates of a tenth of them unless their size is given.
-    """
+    """Refuse, before hours of work, what leaves the report nothing to show; few samples get, in
+    place, replicates of a tenth of them unless their size is given."""
     importance = config["importance"]
     chosen = importance["proposals"]
     if not (config["proposals"] if chosen is None else chosen):

@@ -59,11 +59,8 @@ def run_plan(
     output: str | None = None,
     finished: str | None = None,
 ) -> str:
-    """Run a pilot of a configuration, or read the results of a `finished` run; write the plan.
-
-    `size` is that of a pilot (`shrink`), `options` are Snakemake's of every run with jobs. Returned
-    are the advised sizes of shards, and the summary of a dry run of the whole.
-    """
+    """Run a pilot of a configuration of a `size` (`shrink`), or read a `finished` run; write the
+    plan, and return the advised shards and the summary of a dry run of the whole."""
     prepare_environment(ROOT)
     config = read_configuration(configfile)
     run = _checked(config)
@@ -119,11 +116,8 @@ def _planned_jobs(path: Path, config: str | Path, options: Sequence[str]) -> lis
 
 
 def shrink(config: Mapping[str, Any], run: Run, size: Mapping[str, int]) -> dict[str, Any]:
-    """Return the configuration of a pilot of a run.
-
-    `size` has the ``documents`` (or sentences) and the ``instances`` of its smaller shards, the
-    ``samples`` of an instance at most, and the ``steps`` of models that are not trained yet.
-    """
+    """Return the configuration of a pilot with ``documents`` and ``instances`` of its shards,
+    ``samples`` of an instance at most, and ``steps`` of untrained models, as `size` says."""
     small = copy.deepcopy(dict(config))
     moved = {"results": f"{run.results}/{PILOT_FOLDER}/run", "logs": None, "benchmarks": None}
     small["pathvars"] = {k: v for k, v in {**small.get("pathvars", {}), **moved}.items() if v}
@@ -203,10 +197,8 @@ def round_size(number: float) -> int:
 
 
 def advise_shards(run: Run, timings: Mapping[str, Timing], jobs: Sequence[PlannedJob]) -> list[str]:
-    """Lay out, for every kind of jobs, its rate, its minutes, and the shard of half an hour.
-
-    `jobs` are those of the whole run; the last lines are keys of a configuration.
-    """
+    """Lay out, for every kind of jobs, its rate, its minutes, and the shard of half an hour; the
+    last lines are keys of a configuration."""
     largest: dict[str, float] = {}  # units of a whole shard
     for job in jobs:
         largest[job.kind] = max(job.units, largest.get(job.kind, 0.0))

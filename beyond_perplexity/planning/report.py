@@ -127,11 +127,9 @@ def _relation_files(run: Run, corpus: str) -> Files:
 class Paper(NamedTuple):
     """What a run has to show of a paper.
 
-    `subjects`: what its tables and figures are made for, each in a folder of its own: the corpora,
-    or a single empty name for those of the whole run. `files` gives them, by their kind, of a
-    subject. `labels`: names, order and kinds of models and decodings: attributes of
-    `figures.labels.Labels`. `code`: what its tables and figures look up by name: files, and rows
-    of families for their titles.
+    `subjects`: corpora, or an empty name for the whole run, each with a folder, and `files` by
+    kind. `labels`: attributes of `figures.labels.Labels`. `code`: what tables and figures look up
+    by name: files, and rows of families for their titles.
     """
 
     subjects: list[str]

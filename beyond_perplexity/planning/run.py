@@ -39,10 +39,8 @@ class RelationPlan:
         return list(dict.fromkeys([*self.models(corpus), *self._run.contrastive.models(corpus)]))
 
     def families(self, corpus: str) -> str:
-        """Return the family of each model as JSON: models of one family are siblings.
-
-        Models that come trained share no training, and are each by themselves.
-        """
+        """Return the family of each model as JSON: those of one family are siblings, but models
+        that come trained, which share no training, are each by themselves."""
         models, generating = self._run.models, self._config["generation"]["models"]
         writing = {source.partition("/")[0] for source in self._run.samples.sources(corpus)}
         names = [*self.names(corpus), *(name for name in generating if name in writing)]

@@ -67,11 +67,8 @@ class Nothing:
 
 
 class DependsOn:
-    """Mark of an object whose keys depend on another key beside it, as a model's on its family.
-
-    `choices` are its values -> the dataclass with the keys, ``"module:Dataclass"`` where the
-    module is loaded by name, or None.
-    """
+    """Mark of an object whose keys depend on another key beside it, as a model's on its family:
+    value -> dataclass with the keys, or ``"module:Dataclass"`` to be loaded, or None."""
 
     def __init__(self, key: str, choices: Mapping[str, type | str | None]) -> None:
         self.key, self.choices = key, choices
@@ -266,10 +263,8 @@ def is_filled(kind: type, name: str) -> bool:
 
 
 def fill(given: Any, read: Any) -> None:
-    """Write the defaults of sections into what a user gave, in place; see `read_section`.
-
-    What the user gave stays as it is: an integer does not become a float.
-    """
+    """Write the defaults of sections into what a user gave, in place, which else stays as it is: an
+    integer does not become a float."""
     kind: Any = type(read)
     if isinstance(read, Mapping):
         for name, held in read.items():

@@ -1,7 +1,7 @@
 """What Snakemake notes of jobs, made complete where it was killed and its jobs went on.
 
-Each job notes itself; what has no note is compared by its run record; a job whose outputs a later
-run is about stops. The two methods that are replaced have no hooks.
+A job without a note is compared by its run record; one whose outputs a later run is about stops.
+The two methods that are replaced have no hooks.
 """
 
 from __future__ import annotations
@@ -161,11 +161,8 @@ NOT_KNOWN = (
 
 
 class RunRecord:
-    """The file of this run; locks on its results that dead runs have left are removed.
-
-    `said` is what the user shall know of locks; `prefix` of shell commands lets jobs on this
-    machine hold the file too, if they do not run `elsewhere`.
-    """
+    """The file of this run, without locks of dead runs; `said` is what the user shall know of
+    locks, and `prefix` of shell commands holds the file for jobs here, not `elsewhere`."""
 
     def __init__(self, results: str, elsewhere: bool) -> None:
         boot = _BOOT.read_text(encoding="ascii").strip()

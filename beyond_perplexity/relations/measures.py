@@ -67,12 +67,10 @@ def _within(pairs: Mapping[_Place, tuple[float, float]]) -> float:
 def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Correlate the ranks of all pairs of measures, over all rows and within decodings.
 
-    The rows of a model are not independent, nor are siblings (models of one family, such as the
-    orders of an n-gram), so that an interval counts families and not rows: it is that of as many
-    independent items (`few_items_interval`), which is what rows of perfectly dependent models would
-    give, and too wide where they depend less. Decodings are taken as given:
-    over rows of several, a measure that distinguishes decodings correlates with any other that
-    does.
+    Rows of a model are not independent, nor are siblings (models of one family), so that an
+    interval is that of as many independent items as families (`few_items_interval`): too wide where
+    rows depend less. Decodings are taken as given: over rows of several, a measure that
+    distinguishes decodings correlates with any other that does.
     """
     held, found = _by_measure(rows), []
     family_of = {row["model"]: row["model_family"] for row in rows}
@@ -107,11 +105,8 @@ class RelatedFiles(NamedTuple):
 
 
 class RelationOptions(NamedTuple):
-    """How measures are taken and resampled.
-
-    The split of semantic measures, the level of contrastive entropy, the confidence of upper limits
-    of tendencies, the resamples of documents and their seed.
-    """
+    """How measures are taken and resampled: the split of semantic ones, the level of contrastive
+    entropy, the confidence of tendencies' upper limits, resamples of documents, their seed."""
 
     split: str = "test"
     level: float = 0.3
@@ -122,11 +117,8 @@ class RelationOptions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RelatedMeasures:
-    """All measures (schema ``relation_measures``).
-
-    By the key of those that were resampled: their sums over documents, and the values of the models
-    in the resamples, (R, M).
-    """
+    """All measures (schema ``relation_measures``), and by key of those that were resampled their
+    sums over documents and the values of models in resamples, (R, M)."""
 
     rows: list[dict[str, Any]]
     sums: dict[str, readers.DocumentSums]
@@ -152,11 +144,8 @@ def _document_rows(held: readers.DocumentSums, draws: np.ndarray) -> Iterator[di
 def gather_measures(
     files: RelatedFiles, options: RelationOptions, families: Mapping[str, str] | None = None
 ) -> RelatedMeasures:
-    """Read the measures of all papers and resample the documents of those that are sums over them.
-
-    Perplexity, contrastive and semantic measures belong to a model; tendencies to its text under a
-    decoding. `families` has the family of models that may have siblings.
-    """
+    """Read the measures of all papers, of models or of their text under a decoding, and resample
+    documents where they are sums over them; `families` are of models that may have siblings."""
     perplexity, others = readers.perplexity_sums(files.perplexities)
     held = [
         *([perplexity] if perplexity else []),

@@ -38,12 +38,8 @@ _BLOCK = 64  # resamples that are held at once
 
 @dataclass(frozen=True, eq=False)
 class DocumentSums:
-    """Sums of one measure over groups of documents, of models in order.
-
-    `groups` (G,) are sorted keys; `numerators` and `denominators` (G, M) make a ratio of sums;
-    corpus BLEU of order `order` has `counts` (G, M, K) in their place. `higher` says whether more
-    is better.
-    """
+    """Sums of one measure over groups of documents, sorted keys (G,), of models: a ratio's parts
+    (G, M), or BLEU's `counts` (G, M, K); `higher`: more is better."""
 
     measure: str
     subject: str
@@ -130,12 +126,8 @@ def _columns(table: pa.Table, text: str) -> dict[str, Any]:
 
 
 def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str]]:
-    """Read bits per byte, in which models of any vocabulary compare, of ``{model}.parquet``.
-
-    Cleaned text is taken where any model is scored on it, with spellings where there are any; also
-    the models that are not scored on it. The end of a document counts as a byte. Models that are
-    scored on other documents are an InputError.
-    """
+    """Read bits per byte, ends counting as a byte, of ``{model}.parquet``, on cleaned text where
+    any model is, and the models that are not; other documents are an `InputError`."""
     tables, footers = {}, {}
     for path in paths:
         with check_schema(path, DOCUMENT_SCORES) as file:
@@ -168,11 +160,8 @@ def _by_folder(paths: Sequence[str]) -> dict[str, list[str]]:
 
 
 def contrast_sums(paths: Sequence[str], level: float) -> Iterator[DocumentSums]:
-    """Read contrastive entropy per word of models with a likelihood, of shards in their folders.
-
-    The contrastive ratio, which all models have, is none of quality: it has no direction. Models
-    that are scored on other documents, or not at this level, are an InputError.
-    """
+    """Read contrastive entropy per word of models with a likelihood (the ratio has no direction of
+    quality); other documents, or not this level, are an `InputError`."""
     held = {name: read_sums(own) for name, own in _by_folder(paths).items()}
     refuse_mixed({path: line for one in held.values() for path, line in one.signatures.items()})
     held = {n: s for n, s in held.items() if np.isfinite(s.scores).all() and _has(n, s, level)}
@@ -224,9 +213,8 @@ def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str,
     """Yield the excess of every distance over its baseline, with its standard error.
 
     That of vectors is the jackknife's; else it follows from the upper limit (of a `confidence`) of
-    the distance, which is made of resamples of the documents of both texts; a limit of 1 says
-    nothing. Taken for independent, two models' excesses vary at most as much as their errors say:
-    both are of the same human text. Of external texts ``external/NAME`` is the model.
+    the distance over resamples of both texts; a limit of 1 says nothing. Taken for independent, two
+    models' excesses vary at most as much as their errors say: both are of the same human text.
     """
     quantile = float(student_quantile(confidence, math.inf))
     signatures: dict[str, str | None] = {}

@@ -1,8 +1,5 @@
-"""Tables and pages for a reader.
-
-`TABLES` has the rows of ``tables.toml``, one for every table of every paper; `tabulate` makes a
-table by its name. A new table is a function in a file of its own and a row there.
-"""
+"""Tables, by rows of ``tables.toml``, and pages for a reader; `tabulate` makes a table by its
+name."""
 
 from __future__ import annotations
 

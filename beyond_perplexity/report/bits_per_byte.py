@@ -32,10 +32,8 @@ BITS_NOTE = _TEXTS["bits_note"]
 
 
 class ByteBits(NamedTuple):
-    """Bits per byte of a text, infinite when a document is impossible; its documents and bytes.
-
-    Limits are over pages where there are any, and then beside them by document.
-    """
+    """Bits per byte of a text, infinite when a document is impossible; its documents and bytes;
+    limits over pages where there are any, and beside them by document."""
 
     value: float
     low: float | None
@@ -47,10 +45,8 @@ class ByteBits(NamedTuple):
 
 
 def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> ByteBits | None:
-    """Return the bits per byte of whole texts, ``cleaned`` or ``raw``, of an open vocabulary.
-
-    None where the model was not scored on that text, or the spelling of some words is free.
-    """
+    """Return the bits per byte of ``cleaned`` or ``raw`` texts, of an open vocabulary; None where
+    it was not scored, or the spelling of some words is free."""
     if result is not None and result.get("text", "cleaned") != text:
         result = result.get("cleaned") if text == "cleaned" else None
     if result is None or "byte" not in result.get("bits", {}):

@@ -1,7 +1,5 @@
-"""Read any two sample sets and compare them in every tendency: no model needed.
-
-Texts are read and counted without holding them in memory.
-"""
+"""Read any two sample sets, not held in memory, and compare them in every tendency: no model
+needed."""
 
 from __future__ import annotations
 
@@ -95,12 +93,8 @@ BASELINES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare_sample_sets`: tables of schemas ``tendencies``, ``curves``, ``words``.
-
-    `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted,
-    where there are any; `permuted` says what the tests permute, `encoder` what documents are
-    embedded by, `judge` what scored them.
-    """
+    """The result of `compare_sample_sets`: tables, `raw` those of raw texts where a closed
+    vocabulary measures, what the tests permute, and what documents are embedded and scored by."""
 
     reference: SampleSet
     samples: SampleSet
@@ -260,10 +254,8 @@ def _measured(
     options: CompareOptions,
     others: Sequence[MeasureRow],
 ) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, pd.DataFrame, pd.DataFrame | None, str]:
-    """Measure the samples in every reading, with `others`, words and curves in the first.
-
-    Of answers to prompts also what their tests can find. Last are the units, in words.
-    """
+    """Measure the samples in every reading, with `others`, words and curves in the first, of
+    answers to prompts also what their tests can find; last are the units, in words."""
     measurement, found, permuted = options.measurement(), {}, ""
     words = drawn = pd.DataFrame()
     sensitivity = None

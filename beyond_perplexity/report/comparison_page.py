@@ -351,10 +351,8 @@ def comparison_text(found: Comparison) -> str:
 
 
 def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``; first all is drawn.
-
-    Of answers to prompts also ``sensitivity.csv``.
-    """
+    """Write ``tendencies.csv``, ``words.csv``, figures, ``compare.html``, of answers to prompts
+    also ``sensitivity.csv``; first all is drawn."""
     figures = draw_figures(found)
     files = layout.drawn_files(figures)
     tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}

@@ -32,10 +32,8 @@ from beyond_perplexity.verdicts import ALIKE
 
 @dataclass(frozen=True)
 class ScoredModels:
-    """What findings on contrastive entropy are made of.
-
-    `rows` have schema ``contrasts``; `known` have a likelihood; `pairs` are of `ordered_readings`.
-    """
+    """What findings on contrastive entropy are made of: rows of ``contrasts``, which models have a
+    likelihood, pairs of `ordered_readings`."""
 
     rows: pd.DataFrame
     known: set[str]

@@ -19,12 +19,8 @@ _NUMBERS = ("value", "low", "high", "found", "of")
 
 
 class Answer(NamedTuple):
-    """A number that was found, and what it says.
-
-    Of which models or measures it is, and what it is, with its unit; the number with the limits of
-    its 95% interval (NaN: none), or how many of how many things; what was found, in a few words;
-    whether the first page has its sentence.
-    """
+    """A number that was found: of what, its quantity and unit, its value and 95% limits (NaN: none)
+    or how many of how many, what was found, in a few words; whether the first page says it."""
 
     about: str
     quantity: str

@@ -1,7 +1,5 @@
-"""Which estimate speaks for a latent model, and what estimators are worth at equal cost.
-
-It is one that the numbers it stands among did not choose.
-"""
+"""Which estimate speaks for a latent model, one that the numbers it stands among did not choose,
+and what estimators are worth at equal cost."""
 
 from __future__ import annotations
 
@@ -71,11 +69,8 @@ def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:
 
 
 def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> pd.DataFrame:
-    """Choose the estimate that speaks for each model, among those that say how far to trust them.
-
-    The lowest on the validation split (`choices`), which keeps the bound; without, the lowest of
-    those that need no choice, and ``chosen_by`` says so. A model without a finite bound has no row.
-    """
+    """Choose each model's estimate: the lowest on the validation split (`choices`), which keeps the
+    bound, else of those that need no choice (``chosen_by``); none without a finite bound."""
     bounds, found = _trusted(estimates), []
     known = None if choices is None else by_estimate(_trusted(choices))
     for model in dict.fromkeys(estimates["model"]):

@@ -188,11 +188,8 @@ def words_table(posteriors: pd.DataFrame, beside: pd.DataFrame | None, labels: L
 def paired_instances(
     row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame
 ) -> pd.DataFrame:
-    """Put log p̂ of a latent model (``estimated``) beside log p of another, instance by instance.
-
-    Takes a row of ``estimates``, and ``importance_diagnostics`` and ``instance_scores`` of its
-    model.
-    """
+    """Put log p̂ of a latent model (``estimated``, of a row of ``estimates``) beside log p of
+    another, instance by instance."""
     same = np.ones(len(instances), bool)
     for name in ("model", "proposal", "method", "temperature"):
         held = instances[name]
@@ -218,10 +215,8 @@ def paired_instances(
 def compare_beside(
     row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame, estimates: pd.DataFrame
 ) -> dict[str, Any]:
-    """Compare a latent model with another by `paired_instances`: cross-entropy, nats a token.
-
-    Penalized perplexities have ln U for each unknown word that is generated (NaN: not known).
-    """
+    """Compare a latent model with another by `paired_instances`: cross-entropy, nats a token;
+    penalized, ln U for each unknown word that is generated (NaN: not known)."""
     joined = paired_instances(row, instances, scores)
     less = joined["log_likelihood"] - joined["estimated"]
     groups, lengths = joined["group"].to_numpy(), joined["n_tokens"].to_numpy()

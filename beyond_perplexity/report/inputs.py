@@ -22,12 +22,8 @@ Paths = Sequence[str | Path]
 
 
 class Input(NamedTuple):
-    """A kind of files: Parquet of a schema (``module:NAME`` in `schemas`), or JSON objects.
-
-    A table has its folder's name in the column `owner`, an object goes by its file's name, or with
-    an owner by its folder's; JSON `lists` are joined; a `reader` (``module:function``) takes the
-    paths of files too large to be read whole.
-    """
+    """A kind of files: tables of a schema (``module:NAME``), their folder in column `owner`, or
+    JSON objects by file or owner, `lists` joined; a `reader` takes the paths of large ones."""
 
     schema: str = ""
     owner: str = ""

@@ -1,10 +1,8 @@
-r"""A table as LaTeX that goes into a paper as it is, in ASCII alone, and the files of a table.
+"""A table as LaTeX that goes into a paper as it is, in ASCII alone, and the files of a table.
 
-A table is as wide as the page at most: adjustbox shrinks what is wider. What would become too small
-to read is turned, and then parted between its columns; many rows go on in further floats. pdfLaTeX
-stops at a character that its fonts lack, so every character beyond ASCII is written as a command
-that plain LaTeX knows, any other by its code point, which LuaLaTeX and XeLaTeX turn into the
-character.
+adjustbox shrinks what is wider than the page. What would become too small to read is turned, and
+then parted between its columns. pdfLaTeX stops at a character that its fonts lack, so every one
+beyond ASCII is a command that plain LaTeX knows, or its code point, for LuaLaTeX and XeLaTeX.
 """
 
 from __future__ import annotations
@@ -49,11 +47,11 @@ _MELTING = set("-',?!")
 
 
 def to_latex(table: layout.Table) -> str:
-    r"""Write a table as LaTeX floats, in ASCII, for pdfLaTeX, LuaLaTeX and XeLaTeX.
+    """Write a table as LaTeX floats, in ASCII, for pdfLaTeX, LuaLaTeX and XeLaTeX.
 
-    The document needs the packages that the first line names. Titles that begin with the paper's
-    own number lose it, as LaTeX numbers tables itself. A table of many rows goes on in further
-    floats under the same number; the first has the caption and the label, the last the note.
+    The first line names the packages that it needs. Titles lose the paper's own number, as LaTeX
+    numbers tables itself. Many rows go on in further floats under the same number; the first has
+    the caption and the label, the last the note.
     """
     turned = _row_letters(_letters(table)) > _ROOM[False]
     parts = [part for some in _beside(table, _ROOM[turned]) for part in _below(some, turned)]

@@ -78,11 +78,8 @@ class Measured(NamedTuple):
 
 
 class Specification(NamedTuple):
-    """What a table shows: a row per model and decoding, a few columns per quantity.
-
-    `human` is what the first row has of each: `BASELINE`, or the name of the human text's own
-    measure.
-    """
+    """What a table shows: a row per model and decoding, a few columns per quantity, and first the
+    `human` text's, by `BASELINE` or the name of its own measure."""
 
     name: str
     title: str

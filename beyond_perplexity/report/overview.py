@@ -250,12 +250,8 @@ def render_overview(
     figures: Sequence[str | Path],
     findings: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> str:
-    """Write the first page, reStructuredText that needs no other file; a section a subject.
-
-    Takes reports of extraction and findings by corpus, perplexity results by model, kinds of
-    families (``"external"`` for external samples), schema ``estimates``, and SVG figures, which are
-    embedded.
-    """
+    """Write the first page, reStructuredText that needs no other file, a section a subject; figures
+    are SVG, and kinds are of families (``"external"`` for external samples)."""
     return render(
         "templates/overview.rst",
         answers=answers(compared, perplexities),

@@ -151,10 +151,8 @@ def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> 
 
 
 def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> Iterator[Answer]:
-    """Find what goes with bits per byte the most and the least, of measures of enough families.
-
-    The two are chosen, so that their intervals are of the choice too: all hold at once in 95%.
-    """
+    """Find what goes with bits per byte the most and the least, of measures of enough families;
+    intervals are of that choice too: all hold at once in 95%."""
     rows = correlations[(correlations["scope"] == WITHIN_DECODINGS) & correlations["low"].notna()]
     rows = rows[(rows["first"] == PERPLEXITY) | (rows["second"] == PERPLEXITY)]
     few = rows["families"] < measure_names.FEW_MODELS

@@ -51,10 +51,8 @@ class _Fields:
 
 @dataclass(frozen=True)
 class SampleSet:
-    """A sample set, ready to be compared: its file, cleaned documents and statistics.
-
-    Groups are int32 of shape (D,), or None. Left out are lines without a token.
-    """
+    """A sample set, ready to be compared: its file, cleaned documents, statistics, groups, int32
+    (D,) or None, and how many lines without a token were left out."""
 
     path: Path
     documents: Path

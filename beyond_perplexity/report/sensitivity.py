@@ -81,6 +81,7 @@ TEST_NAMES = {
     "ks": "KS",
     "tvd": "total variation",
     "max_difference": "largest difference",
+    "slope_difference": "difference of slopes",
     "mmd": "maximum mean discrepancy",
     "mean_difference": "mean difference",
 }
@@ -120,8 +121,8 @@ _OF_DOCUMENTS = (
 _OF_GROUPS = (
     "The human sample is of whole groups, the other of as many independent documents. The total "
     "variation is tested by the held-out distance, the rest by swaps of groups; too few groups "
-    "allow none. Ranks and types by length have no sound test of groups against documents, and the "
-    "power of the largest difference cannot be told from few groups."
+    "allow none. Ranks, types by length and Taylor's law have no sound test of groups against "
+    "documents, and the power of the largest difference cannot be told from few groups."
 )
 _OF_PROMPTS = (
     "Both samples are of prompts with their answers, of which labels are permuted within each "
@@ -139,10 +140,8 @@ def _effects(
     *,
     named: bool = False,
 ) -> Table:
-    """Lay out a row for each test of a sample set, and a column for each number of documents.
-
-    `texts` are title, note and heading; `named`: whether sample sets are named.
-    """
+    """Lay out a row for each test of a sample set, `named` or not, and a column for each number of
+    documents, under `texts`: title, note, heading."""
     title, note, heading = texts
     rows = [
         {"shift in": held["unit"].iloc[0], "model": source}
@@ -204,10 +203,8 @@ TEST_SET_ROWS = (
 def reference_table(
     measures: pd.DataFrame, resamples: pd.DataFrame | None, labels: Labels
 ) -> Table:
-    """Make Table 4: the test set's parameters with their standard deviations over resamples.
-
-    Those of words are of as many tokens as the samples have, so that the longest samples are taken.
-    """
+    """Make Table 4, the test set's parameters with standard deviations over resamples; those of
+    words are of as many tokens as the longest samples have."""
     tokens = measures[(measures["tendency"] == "vocabulary") & (measures["measure"] == "tokens")]
     sizes = dict(zip(tokens["source"], tokens["value"], strict=True))
     order = measures["source"].map(lambda name: -sizes.get(name, 0.0))

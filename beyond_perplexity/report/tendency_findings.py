@@ -105,10 +105,8 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
 
 
 class Nearness(NamedTuple):
-    """Sample sets in a distance: which no paired test puts behind another one, and the last one.
-
-    `difference` is what its excess is above the least one, with an interval of all pairs at once.
-    """
+    """Sample sets in a distance: which no paired test puts behind another, the last one, and how
+    far its excess is above the least, with an interval of all pairs at once."""
 
     tendency: str
     sources: list[str]

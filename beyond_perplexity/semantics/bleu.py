@@ -32,20 +32,8 @@ def _matches(codes: Ids, owners: Ids, sides: Ids, known: NDArray[np.bool_], size
 
 
 def count_bleu(pairs: Sequence[tuple[str, str]]) -> Ids:
-    """Count what BLEU is made of; counts of many sentences add up.
-
-    Parameters
-    ----------
-    pairs : sequence of (str, str)
-        N predictions and targets, words separated by blanks. What is no word (`rows.NO_WORDS`)
-        matches nothing, but counts.
-
-    Returns
-    -------
-    ndarray of int64, shape (N, 2 + 2·4)
-        Words of the prediction and of the target; then matches of 1 to 4 words, each n-gram as
-        often as the target has it at most; then n-grams of the prediction.
-    """
+    """Count what BLEU is made of, int64, (N, 2 + 2·4), to be added up: words of prediction and
+    target, matches of 1 to 4 words (none of `rows.NO_WORDS`), n-grams of the prediction."""
     index, size = WordIndex({}), len(pairs)
     texts = index.read([text for pair in pairs for text in pair])
     lengths = texts.lengths
@@ -125,11 +113,8 @@ def resampled_sums(statistics: Sequence[_Counts], resamples: int, seed: int) -> 
 def spread_interval(
     value: float, drawn: NDArray[np.float64], sizes: _Counts, *, known: bool = True
 ) -> RatioInterval:
-    """Give a value an interval by the deviation of its resamples, float64 (resamples,).
-
-    The quantile is Student's with the effective number of groups, of sizes (G,), less one:
-    percentiles of the resamples would hold the true value too seldom when groups are few.
-    """
+    """Give a value an interval by the deviation of its resamples and Student's quantile of the
+    effective groups, as percentiles would hold the true value too seldom when groups are few."""
     groups, effective = len(sizes), effective_groups(sizes)
     error = float(np.std(drawn, ddof=1)) if len(drawn) > 1 and groups > 1 else math.nan
     if effective < EFFECTIVE_GROUPS or math.isnan(error) or not known:
@@ -141,11 +126,8 @@ def spread_interval(
 def bleu_intervals(
     own: _Counts, baseline: _Counts | None, order: int, resamples: int, seed: int
 ) -> tuple[RatioInterval, RatioInterval | None, RatioInterval | None]:
-    """Return corpus BLEU-`order`, that of the baseline, and the difference, each with its interval.
-
-    `own` and `baseline` are sums of `count_bleu` by group, int64 (G, C), of the same groups. There
-    is no interval where an order up to it has no match.
-    """
+    """Return corpus BLEU-`order`, that of the baseline, and the difference, with intervals, from
+    sums by group, int64 (G, C); no interval where an order up to it has no match."""
     statistics = [own] if baseline is None else [own, baseline]
     # where there is no match smoothing alone decides, and what varies is not the texts
     seen = [bool(held.sum(axis=0)[2 : 2 + order].all()) for held in statistics]

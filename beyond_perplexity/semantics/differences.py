@@ -73,10 +73,9 @@ def _row(key: ScoreKey, sums: GroupSums, pair: tuple[int, int]) -> _Row:
 def compare_semantics(paired: PairedScores) -> pa.Table:
     """Compare models pair by pair in every measure: schema ``semantic_differences``.
 
-    Differences of means and of corpus BLEU have intervals and p-values over groups
-    (`inference.intervals.ratio_test`, `jackknife_test`). P-values are adjusted (Holm) over all
-    pairs and measures of a split and kind; with fewer than 20 effective groups there is neither an
-    interval nor an adjusted p.
+    Intervals and p-values are over groups (`inference.intervals.ratio_test`, `jackknife_test`),
+    adjusted (Holm) over all pairs and measures of a split and kind; none with fewer than 20
+    effective groups.
     """
     held = {k: sums for k, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences}
     order = {split: index for index, split in enumerate(paired.groups)}
@@ -114,11 +113,8 @@ def _matrices(
 
 
 def _sentence_values(held: pd.DataFrame) -> tuple[list[_Key], list[np.ndarray]]:
-    """Choose the measures that all models have, and the models' values of them.
-
-    A measure that some model lacks altogether (of aligned words, for a model of subwords) is
-    correlated over the others: the models that have fewer measures than most are left out.
-    """
+    """Choose the measures that all models have, and their values; a measure that some model lacks
+    altogether is correlated over the others, without those that have fewer measures than most."""
     has: Any = np.isfinite(held).any()  # by evaluator, model and measure
     known = has.unstack(1, fill_value=False, sort=False)
     counts = known.sum()
@@ -199,10 +195,9 @@ def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
 def correlate_measures(paired: PairedScores) -> pa.Table:
     """Correlate all pairs of measures of predictions: schema ``semantic_correlations``.
 
-    Over sentences: the mean over models, in which both measures vary, of the correlation of their
-    sentences, with a 95% interval over documents or groups of them (at most `BLOCKS` blocks of
-    these are left out one by one, on Fisher's scale). Over models: see `few_items_interval`; of
-    corpus BLEU, and means of other measures.
+    Over sentences: the mean over models, in which both measures vary, of their correlation, with a
+    95% interval over groups of documents (at most `BLOCKS` blocks left out one by one, on Fisher's
+    scale). Over models: see `few_items_interval`; of corpus BLEU, and means of other measures.
     """
     rows: list[_Row] = []
     for split, held in paired.sentences.items():

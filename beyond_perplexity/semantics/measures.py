@@ -1,7 +1,5 @@
-"""The measures: a row says all that scores, tables and figures know of one.
-
-Nothing heavy is imported here: plans and figures read the rows too.
-"""
+"""The measures: a row says all that scores, tables and figures know of one; nothing heavy is
+imported."""
 
 from __future__ import annotations
 
@@ -199,24 +197,16 @@ MEASURES: Rows[Measure] = {
 class MeasureOptions(Limited):
     """Constants of measures, the paper's by default where it gives them.
 
-    Attributes
-    ----------
-    temperature : float
-        τ of equation 13, 1 / (1 + exp(−s/τ + b)).
-    bias : float
-        b of equation 13.
-    window : int
-        k of equation 11: words at most k positions apart are compared.
-    weighting : str
-        How equation 11 weighs words that are j positions apart. normalized: 1 − j/(k + 1), and the
-        sum is divided by the root of the sums of both texts with themselves, so that a text and
-        itself have 1. weighted: the same weights, and the sum is divided by theirs; a text need
+    temperature: τ of equation 13, 1 / (1 + exp(−s/τ + b)).
+    bias: b of equation 13.
+    window: k of equation 11: words at most k positions apart are compared.
+    weighting: How equation 11 weighs words that are j positions apart. normalized: 1 − j/(k + 1),
+        and the sum is divided by the root of the sums of both texts with themselves, so that a text
+        and itself have 1. weighted: the same weights, and the sum is divided by theirs; a text need
         not be the nearest to itself. printed: j/k, divided by T·k.
-    movers : str
-        How the Word Mover's Distance d becomes a similarity. linear: 1 − d/2, which is within 0
+    movers: How the Word Mover's Distance d becomes a similarity. linear: 1 − d/2, which is within 0
         and 1 for vectors of length 1. exponential: exp(−d).
-    resamples : int
-        Resampled sets of documents for the intervals of BLEU.
+    resamples: Resampled sets of documents for the intervals of BLEU.
     """
 
     temperature: Positive = 0.1
@@ -231,12 +221,8 @@ class MeasureOptions(Limited):
 class ContinuationOptions(Limited):
     """What a model writes itself after the first words of a sentence.
 
-    Attributes
-    ----------
-    prefix : int
-        Words of the sentence that are given; a sentence that is no longer has no continuation.
-    decoding : "argmax" or "sample"
-        Whether a token is the argmax or drawn. The sentence has as many tokens as the true
+    prefix: Words of the sentence that are given; a sentence that is no longer has no continuation.
+    decoding: Whether a token is the argmax or drawn. The sentence has as many tokens as the true
         one, so that ``</s>`` is neither.
     """
 
@@ -248,13 +234,9 @@ class ContinuationOptions(Limited):
 class PredictionOptions(Limited):
     """What a model is asked of each sentence.
 
-    Attributes
-    ----------
-    samples : int
-        S, words that are drawn at each position, given the true words before it: for scores
+    samples: S, words that are drawn at each position, given the true words before it: for scores
         expected under the model's own distribution, beside those of its argmax words.
-    continuation : ContinuationOptions or None
-        None: nothing is continued.
+    continuation: None: nothing is continued.
     """
 
     samples: Natural = 3

@@ -1,21 +1,17 @@
 """What the scores of a model come to: values, their baselines, excesses and intervals.
 
-Intervals are over documents, or pages where these are what a split keeps whole: they say how the
-value would change with other texts of the same kind, not with another training of the model. G
-groups; the scores of one measure are in memory at a time.
+Intervals are over documents, or pages where a split keeps these whole: they are of other texts of
+the same kind, not of another training of the model. G groups. The baseline is what the same
+predictions get against unrelated sentences of like length; the excess has an interval of its own,
+as both are of the same documents.
 
-The baseline of a value is what the same predictions get against unrelated sentences of like length;
-the excess is the difference, with an interval of its own, as both are of the same documents.
-
-*A proper score.* What samples are expected to score is most for a model that always says the one
-word that scores most, however unsure it should be: it is no proper scoring rule, nor is what the
-argmax words score. For measures that add up inner products of the words of each position (accuracy,
-aligned cosines), E k(X, y) − ½ E k(X, X') of samples X, X' is one: no model does better in
-expectation than the true distribution of the next word. Of accuracy it is Brier's score, turned to
-higher is better and moved. It is shown as kind ``proper`` where there are two samples or more.
-
-Source: Gneiting and Raftery (2007). Strictly proper scoring rules, prediction, and estimation,
-section 5.1.
+*A proper score.* What samples, or argmax words, are expected to score is most for a model that
+always says the word that scores most, however unsure it should be. For measures that add up inner
+products of the words of each position (accuracy, aligned cosines), E k(X, y) − ½ E k(X, X') of
+samples X, X' is proper: no model does better in expectation than the true distribution of the next
+word. Of accuracy it is Brier's score, turned to higher is better and moved. It is kind ``proper``,
+of two samples or more. Gneiting & Raftery (2007), Strictly proper scoring rules, prediction, and
+estimation, section 5.1.
 """
 
 from __future__ import annotations
@@ -103,11 +99,8 @@ def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str
 
 
 def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[str, KindSums]]:
-    """Add up the scores of one model, evaluator and measure, by split and kind.
-
-    `paths` are shards, schema ``semantic_scores``, in their order, however they are cut; the groups
-    of a split, in the order in which they appear, are the same in all its kinds.
-    """
+    """Add up the scores of one model, evaluator and measure in shards, in order, by split and kind;
+    the groups of a split, as they appear, are the same in all its kinds."""
     batches = read_batches(paths, SEMANTIC_SCORES, _COLUMNS)
     held = (batch.filter(pc.equal(batch["measure"], measure)) for batch in batches)
     table = pa.Table.from_batches(held, pa.schema([SEMANTIC_SCORES.field(n) for n in _COLUMNS]))
@@ -264,11 +257,8 @@ def summarize_scores(
     resamples: int,
     seed: int,
 ) -> pa.Table:
-    """Measure a model: schema ``semantics``, a row a split, evaluator, measure and kind.
-
-    `scores` are all shards of all evaluators, those of one in their order; `predictions` those that
-    were scored, for shares of unknown words.
-    """
+    """Measure a model from all shards of its evaluators, schema ``semantics``, a row a split,
+    evaluator, measure and kind; `predictions` give shares of unknown words."""
     unknown, rows = unknown_shares(predictions), []
     for evaluator, (measures, files) in names_of(scores).items():
         for name in measures:

@@ -1,11 +1,9 @@
 """Word Mover's Distance: the least mean distance over which words of one text become the other's.
 
-Texts of as many words are an assignment of words to words (Birkhoff); others a transport between
-distinct words, by the network simplex of POT. What both texts have stays where it is: no plan is
-shorter, as distances obey the triangle inequality.
-
-Sources: Kusner et al. (2015). From word embeddings to document distances. Flamary et al. (2021).
-POT: Python Optimal Transport.
+Texts of as many words are an assignment (Birkhoff), others a transport between distinct words, by
+the network simplex of POT (Flamary et al. 2021). What both texts have stays: no plan is shorter, as
+distances obey the triangle inequality. Kusner et al. (2015), From word embeddings to document
+distances.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scores of several models on the same sentences, side by side.
 
-N sentences, G groups, M models, P parts (what is predicted, and its partner where that is taken
-off), K counts that a pooled measure is made of.
+N sentences, G groups, M models, P parts (a prediction, and its partner where that is taken off), K
+counts that a pooled measure is made of.
 """
 
 from __future__ import annotations
@@ -207,12 +207,8 @@ def _compared(known: _Known) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
-    """Read the scores of all models and evaluators, however they are cut.
-
-    `paths` are of schema ``semantic_scores``, in folders ``{model}/{evaluator}``; block n of every
-    model and evaluator is of the same sentences. Of some `limit` sentences of each split, those of
-    groups in a random order, the values are kept.
-    """
+    """Read shards of ``semantic_scores`` in folders ``{model}/{evaluator}``, block n of each of the
+    same sentences; values are kept of some `limit` sentences a split, by random groups."""
     owners = shards_by_owner(paths)
     some = next(iter(next(iter(owners.values())).values()))
     sentences = [read_block(path).sentences for path in some]

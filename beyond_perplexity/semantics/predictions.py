@@ -1,9 +1,8 @@
 """What a model predicts in sentences: texts that can be compared with what was written.
 
 A model is asked word by word in its document, with the context that its perplexity has, and to go
-on after the first words of a sentence. An external model is asked about the tokens of the corpus as
-well, so that all models read the same text. As with scores of contrastive entropy, a text is filled
-up to a width that its own length decides, and batches have whole quanta of rows: on a CPU no
+on after the first words of a sentence; an external one reads the corpus' tokens too. A text is
+padded to a width that its own length decides, and batches have whole quanta of rows: on a CPU no
 prediction depends on the batch, shard or order that a text is in.
 
 N texts, n tokens of a text, S draws at each position, B or R rows, T steps, V ids.
@@ -53,11 +52,8 @@ def predict_tokens(
     numbers: Sequence[np.ndarray],
     batch_positions: int = likelihoods.LOGIT_ROWS,
 ) -> list[NextWords]:
-    """Predict every token of texts from those before it, in the windows of the perplexity.
-
-    `texts` are ids, int32 (n,), without ``<s>`` and ``</s>``; `numbers` uniform, float64 in [0, 1)
-    (n, S), one for each draw. On a CPU no prediction depends on `batch_positions`.
-    """
+    """Predict every token of texts, int32 (n,), without ``<s>`` and ``</s>``, in the perplexity's
+    windows; draws are by `numbers` in [0, 1), float64 (n, S)."""
     context, stride = likelihoods.check_window(model, None, None)
     results = [
         NextWords(np.empty(len(u), np.int32), np.empty(u.shape, np.int32), np.empty(len(u)))
@@ -170,11 +166,8 @@ class Prompt(NamedTuple):
 def continue_prompts(
     model: LanguageModel, prompts: Sequence[Prompt], sampled: bool, seed: int
 ) -> list[np.ndarray | None]:
-    """Let a model write as many tokens as are wanted; ``</s>`` is none of them.
-
-    Tokens are drawn where `sampled`, else each is the most probable. Of a prompt longer than the
-    context only the end is read; None where the context has no room for what is wanted.
-    """
+    """Let a model write as many tokens as wanted, never ``</s>``, drawn where `sampled`, else
+    argmax; of a long prompt the end is read; None where the context has no room for them."""
     room = model.context_length
     found: list[np.ndarray | None] = [None] * len(prompts)
     possible = [k for k, prompt in enumerate(prompts) if room is None or prompt.wanted <= room]

@@ -45,15 +45,11 @@ class ScoredPair(NamedTuple):
 
 
 def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[ScoredPair]:
-    """Stream the pairs of a table with a header row.
+    """Stream the pairs of a table with a header row; a line at fault is an `InputError`.
 
-    `path`: separated by tabs where the header row has one, and then without quotes; else by
-    commas, with texts in double quotes where they have commas. Packed or not. The first two columns
-    are the texts; a quoted text keeps to its line; `gold`: name of the column of scores; None:
-    there is none.
-
-    Raises InputError when the file or a line cannot be read, a column is missing, a text is empty,
-    or a score is no finite number; names the line.
+    The first two columns are the texts, `gold` (None: none) is that of scores. Fields are separated
+    by tabs where the header row has one, and then without quotes; else by commas, texts with commas
+    in double quotes, within a line.
     """
     path = Path(path)
     account = Account(path, "lines")
@@ -125,12 +121,8 @@ def score_pairs(
     tokenized: bool = False,
     name: object = "texts",
 ) -> HumanScored:
-    """Score raw pairs of texts, which warnings call by `name`; some numbers of each are held.
-
-    For an evaluator that reads tokens they are cleaned as it says, unless `tokenized`: one of the
-    run as its corpus, word vectors and official encoders by the default steps of corpora (the
-    latter with their upper case).
-    """
+    """Score raw pairs of texts, cleaned as an evaluator of tokens says unless `tokenized`; warnings
+    call them by `name`, and some numbers of each are held."""
     stream, gold = iter(pairs), [np.zeros(0)]
     values: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in evaluator.measures}
     steps = evaluator.cleaning if evaluator.texts == "tokens" else None
@@ -223,15 +215,11 @@ class PairColumns(NamedTuple):
 def read_labelled_texts(
     path: str | Path, columns: PairColumns, account: Account | None = None
 ) -> Iterator[LabelledTexts]:
-    """Read pairs of texts with their labels.
+    """Read pairs of texts with their labels; lines at fault are an `InputError`.
 
-    `path`: ``.csv`` has commas and quotes; ``.jsonl`` and ``.json`` an object a line; everything
-    else tabs, a pair a line. Any of them may be packed. The first line of a table has the names of
-    its columns; it may be missing where the third column has a number in it and no column is asked
-    for by its name; `account`: where pairs are counted.
-
-    Raises InputError when the file cannot be read or has no such columns, a line has too few, or
-    there is no pair; names the line.
+    ``.csv`` has commas and quotes; ``.jsonl`` and ``.json`` an object a line; everything else tabs,
+    a pair a line; any may be packed. A table's header row may be missing where the third column has
+    a number in it and no column is asked for by its name; `account`: where pairs are counted.
     """
     path = Path(path)
     refuse_foreign(path)

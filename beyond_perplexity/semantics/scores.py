@@ -1,7 +1,7 @@
 """Scores of predicted sentences: a row a sentence, measure and kind.
 
-N sentences, P pairs of texts. A pair's score does not depend on the pairs beside it. What a
-comparison with an unrelated sentence gives is the baseline.
+N sentences, P pairs of texts, each scored whatever is beside it; the baseline is what unrelated
+sentences get.
 """
 
 from __future__ import annotations
@@ -56,11 +56,8 @@ def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, st
 
 
 def compare_texts(rows: Sequence[Mapping[str, Any]], *, spread: bool) -> pd.DataFrame:
-    """List the pairs of texts of rows of ``predictions``; samples also together (`spread`).
-
-    Columns: owner, the number of the sentence; kind, in the order of `KINDS`; text, a prediction;
-    other, what it is compared with.
-    """
+    """List the pairs of texts of rows of ``predictions``, samples also together (`spread`): owner,
+    the sentence's number; kind, in the order of `KINDS`; text; other."""
     found = [(owner, *pair) for owner, row in enumerate(rows) for pair in _of_sentence(row, spread)]
     pairs = pd.DataFrame(found, columns=["owner", "kind", "text", "other"])
     return pairs.assign(kind=pd.Categorical(pairs["kind"], KINDS, ordered=True))
@@ -73,12 +70,8 @@ _Sentences = Sequence[Mapping[str, Any]]
 def _settle(
     evaluator: Evaluator, found: dict[str, Floats], texts: pd.DataFrame, sentences: _Sentences
 ) -> None:
-    """Decide what pairs without a value score.
-
-    Where the evaluator knows no word of the target no prediction can be judged: undefined. Else the
-    prediction says nothing, and scores what nothing does: left out, it would not count against the
-    model.
-    """
+    """Decide what pairs without a value score: undefined where the target has no known word, else
+    what nothing does, as a prediction left out would not count against the model."""
     for measure, values in found.items():
         open_pairs = np.flatnonzero(np.isnan(values))
         nothing = MEASURES[measure].nothing
@@ -119,10 +112,8 @@ def _score_measures(evaluator: Evaluator, sentences: _Sentences) -> Iterator[pd.
 
 
 def score_sentences(evaluator: Evaluator, sentences: _Sentences, model: str, name: str) -> pa.Table:
-    """Score rows of ``predictions`` by an evaluator: schema ``semantic_scores``.
-
-    The evaluator of words also gives the model's cross-entropy on the target, nats per word.
-    """
+    """Score rows of ``predictions`` by an evaluator, schema ``semantic_scores``; that of words also
+    gives the model's cross-entropy, nats per word."""
     parts = list(_score_measures(evaluator, sentences))
     if isinstance(evaluator, WordEvaluator):
         words = np.array([row["words"] for row in sentences])

@@ -44,11 +44,8 @@ class TextIds(NamedTuple):
 
 
 class WordIndex:
-    """Gives words their ids: both texts of a pair are read by the same one.
-
-    What is no word has no vector, whatever `rows` says. `without` has the ids of words without a
-    vector, as they appear.
-    """
+    """Gives words their ids, the same for both texts of a pair; what is no word has no vector, and
+    `without` has the ids of words without one, as they appear."""
 
     def __init__(self, rows: Mapping[str, int]) -> None:
         self._rows = {**rows, **dict.fromkeys(NO_WORDS, NO_WORD)}
@@ -76,11 +73,8 @@ def unit_rows(vectors: NDArray[np.floating]) -> Vectors:
 
 
 def word_cosines(units: Vectors, first: Ids, second: Ids) -> Floats:
-    """Return the cosine of each word with the other in its position, float64 (T,).
-
-    `units` are vectors of length 1, (V, D); `first` and `second` (T,), as in `TextIds`. A word with
-    itself has 1; where one of two has no vector it is 0.
-    """
+    """Return the cosine of each word with the other in its position, float64 (T,), from unit
+    vectors, (V, D): 1 with itself, 0 where one of two has no vector."""
     found = np.zeros(len(first))
     known = np.flatnonzero((first >= 0) & (second >= 0) & (first != second))
     cosines = np.einsum("td,td->t", units[first[known]], units[second[known]])
@@ -189,11 +183,8 @@ def pairwise_cosines(
 
 
 def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64]:
-    """Return the cosine of each word of a text (n,) with each of another (m,), float64 (n, m).
-
-    `units` are vectors of length 1, (V, D). A word with itself has 1; where one of two has no
-    vector it is 0.
-    """
+    """Return the cosines of the words of texts (n,) and (m,), float64 (n, m), from unit vectors,
+    (V, D): 1 with itself, 0 where one of two has no vector."""
     # of a negative id a row is taken that is not used
     rows, others = (units[np.maximum(ids, 0)] for ids in (first, second))
     found = (rows @ others.T).astype(np.float64)

@@ -1,8 +1,5 @@
-"""What was read of the files of users: how much, what was left out and why, what was used.
-
-A reader opens an account, counts what it passes on, and closes the account at the end of the file:
-what was read must then be what the file holds, by its own bytes or metadata.
-"""
+"""What was read of the files of users, what was left out and why, what was used: a reader's
+account, closed at the end of the file, must be what the file holds."""
 
 from __future__ import annotations
 

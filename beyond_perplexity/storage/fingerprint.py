@@ -2,10 +2,8 @@
 
 Snakemake reruns a rule when its script changes, not when code that the script calls does. So every
 rule has the fingerprint of its script among its parameters. It follows names, not files: of a
-module it takes the functions, classes and constants that are reached from the script, and what the
-module does when it is imported. A helper, a schema or a class that is added beside them reruns
-nothing; an edit reruns just what uses it. A template or a file of numbers beside a module counts
-with the statement that names it.
+module the functions, classes and constants that are reached from the script, and what the module
+does when it is imported. A template or a file of numbers counts with the statement that names it.
 
 Of a table of rows (an assignment that is annotated as `Rows`) the class of its rows counts alone:
 the rows are looked up by name at run time, and a rule names the file of the row that it uses, or
@@ -166,11 +164,8 @@ def _is_for_types_only(node: ast.stmt) -> bool:
 
 
 def _divide(content: bytes, file: str) -> tuple[dict[str, list[ast.stmt]], list[_Import]]:
-    """Return the statements of each part of a file, and what is imported at the top.
-
-    Parts are definitions, more than one of a name that is defined again; rows, by ``TABLE[key]``;
-    `LOADING`; and `WHOLE`, which has all but the rows.
-    """
+    """Return the statements of each part of a file (definitions; rows, by ``TABLE[key]``;
+    `LOADING`; `WHOLE`, all but the rows), and what is imported at the top."""
     parts: dict[str, list[ast.stmt]] = {WHOLE: [], LOADING: []}
     imports: list[_Import] = []
     for node in _without_docstrings(ast.parse(content, filename=file)).body:
@@ -305,13 +300,8 @@ def reached_parts(references: list[str]) -> set[Part]:
 
 @cache
 def fingerprint(script: str | Path, *others: str | Path) -> str:
-    """Hash a script together with all code of the package that it reaches; 16 hexadecimal digits.
-
-    Comments, blank lines, docstrings and formatting do not count: editing them reruns nothing.
-    `script` is relative to the repository; `others` are what it uses without naming it in an
-    import, such as the model family of a config: files, or single definitions as ``module:name``,
-    or single rows as ``module:TABLE[key]``. Raises FileNotFoundError where there is none such.
-    """
+    """Hash the code that a script of the repository reaches, and `others` that it uses without an
+    import, files, ``module:name`` or ``module:TABLE[key]``: 16 hexadecimal digits."""
     reached = reached_parts([str(part) for part in (script, *others)])
     lines = sorted(_examine(part)[0] for part in reached)
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]

@@ -169,11 +169,8 @@ def _unpack(path: Path, file: IO[bytes]) -> Any:
 
 
 def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.BufferedReader:
-    """Open a file for reading, unpacked: plain, gzip, bz2, xz or zstandard by its first bytes.
-
-    A pipe or ``/dev/stdin`` can be read once; with `again` it is refused. Reading raises
-    `DamagedError` where an archive breaks off, after all that could be read.
-    """
+    """Open a file for reading, unpacked by its first bytes (gzip, bz2, xz, zstandard); a pipe can
+    be read once, with `again` not at all; a broken archive ends with `DamagedError`."""
     check_input(path, again=again)
     try:
         with ExitStack() as stack:
@@ -239,10 +236,8 @@ class JSONTextError(ValueError):
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Read a JSON text, bytes as UTF-8; a float may be NaN or infinite, which Python itself writes.
-
-    Raises `JSONTextError` where it is none, nests too deeply or has a number of too many digits.
-    """
+    """Read a JSON text, bytes as UTF-8, floats also NaN or infinite, which Python itself writes;
+    one at fault, too deeply nested or with too many digits raises `JSONTextError`."""
     try:
         return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except RecursionError as error:

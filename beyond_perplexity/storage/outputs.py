@@ -1,8 +1,8 @@
 """The one place that opens outputs: checked before the work, whole or not there after it.
 
-Of every result of a run the hash of its bytes is noted (``manifest/{path}.sha256``, a line of
-sha256sum), so that what is edited or removed later is noticed. A Snakemake that is killed on a
-cluster leaves its jobs running: a later run claims its outputs, and they write these no more.
+The hash of a result's bytes is noted (``manifest/{path}.sha256``, a line of sha256sum), so that
+what is edited or removed later is noticed. Jobs that outlive their Snakemake on a cluster write no
+output that a later run has claimed.
 """
 
 from __future__ import annotations
@@ -88,10 +88,9 @@ def atomic_path(
 ) -> Iterator[Path]:
     """Give a temporary path for `path`; on success fsync it and rename it, on failure remove it.
 
-    Several processes may write the same file: the last one to finish is right, but for jobs of an
-    earlier run. The path is an empty file of the same suffix, to be written to or replaced. Where
-    the content decides on the final path, `name` gives it. Errors name `path`, whichever library
-    wrote.
+    Of several writers the last one to finish is right, but for jobs of an earlier run. It is an
+    empty file of the same suffix, to be written to or replaced. `name` gives the final path where
+    the content decides on it. Errors name `path`, whichever library wrote.
     """
     target = Path(path)
     check_output(target)
@@ -116,10 +115,8 @@ def atomic_path(
 
 @contextmanager
 def scratch_path(target: Path) -> Iterator[Path]:
-    """Make a file for the time being in a folder beside `target`; both are removed at the end.
-
-    The folder is locked while its writer lives, so that what a killed writer left is removed.
-    """
+    """Make a file for the time being in a folder beside `target`, both removed at the end; the
+    folder is locked while its writer lives, so that a killed one's is removed."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME // 2:
         name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
@@ -179,10 +176,8 @@ def _of_target(error: Exception, temporary: Path, target: Path) -> OSError | Non
 
 
 def write_json(path: str | os.PathLike[str], value: object) -> None:
-    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes.
-
-    A run record in it (``record``) is given the hash of everything else.
-    """
+    """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes; a run
+    record in it (``record``) has the hash of everything else."""
     if isinstance(value, dict) and isinstance(record := value.get("record"), dict):
         content = value_hash({key: held for key, held in value.items() if key != "record"})
         value = {**value, "record": sealed(record, Path(path), {"content_hash": content})}

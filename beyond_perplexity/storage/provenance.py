@@ -34,12 +34,11 @@ _DIGITS = 16
 
 
 class ContentHash:
-    """The hash of a table that comes in parts.
+    """The hash of a table that comes in parts, which leave no trace.
 
-    Values are hashed column by column, in the order of the rows: validity, lengths and values each
-    in a stream of their own, so that the parts leave no trace. All NaN count as one value; a
-    negative zero is another than zero. Columns are of the types that `schemas` has: numbers,
-    flags, texts and lists of these.
+    Validity, lengths and values of each column, in the order of the rows, are a stream each. All
+    NaN count as one value; a negative zero is another than zero. Columns are numbers, flags, texts
+    and lists of these.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -131,10 +130,8 @@ def note_read(path: str | os.PathLike[str], content: str | None) -> None:
 
 
 def inputs_of(output: str | os.PathLike[str]) -> dict[str, str | None]:
-    """Return what was read so far, but for what was written here too, with the hashes of contents.
-
-    Paths are as seen from the output's folder: files that move together keep finding each other.
-    """
+    """Return the hashes of what was read so far but not written here, by paths as seen from the
+    output's folder: files that move together keep finding each other."""
     folder = os.path.dirname(os.path.abspath(output))
     _writes.add(os.path.abspath(output))
     paths = [path for path in sorted(_reads) if os.path.abspath(path) not in _writes]
@@ -175,11 +172,8 @@ class GpuWatch:
             pause = SECONDS_BETWEEN_SAMPLES
 
     def used(self) -> dict[str, object]:
-        """Return what was used so far.
-
-        ``name``; ``memory_mb``, the most that torch held (10⁶ bytes); ``busy_percent``, the mean of
-        so many ``samples``, null where nobody says so.
-        """
+        """Return ``name``, ``memory_mb``, the most that torch held (10⁶ bytes), and
+        ``busy_percent``, the mean of so many ``samples``, null where nobody says so."""
         samples = list(self._samples)
         held = self._torch.cuda.max_memory_reserved(self._device)
         busy = round(sum(samples) / len(samples), 1) if samples else None
@@ -220,10 +214,8 @@ LONGEST_OPTIONS = 100_000  # characters of JSON; of longer options the record ha
 
 @cache
 def git_commit() -> str | None:
-    """Return the commit of the checkout, ``+dirty`` when it differs; None without git.
-
-    Of an installed package there is none: the folders around it may be another project's.
-    """
+    """Return the commit of the checkout, ``+dirty`` when it differs, None without git or of an
+    installed package: the folders around it may be another project's."""
     if PACKAGE.parent != ROOT:
         return None
     try:
@@ -280,12 +272,8 @@ def run_record(
     device: str = "cpu",
     checkpoint: str | Path | None = None,
 ) -> dict[str, object]:
-    """Start the run record of a step, JSON-serializable; `finished` adds the end.
-
-    `script` is the one that runs, e.g. ``"scripts/generate.py"``; `options` are all that determine
-    the result, of which the record has the hash and, up to `LONGEST_OPTIONS`, themselves; `seed` is
-    that of the random streams, `checkpoint` the model file whose SHA-256 is recorded.
-    """
+    """Start the JSON run record of a script: the hash of all options that determine the result,
+    themselves up to `LONGEST_OPTIONS`, the seed, the checkpoint's SHA-256."""
     checkpoint_hash = content_hash(checkpoint) if checkpoint else None
     if checkpoint:
         note_read(checkpoint, checkpoint_hash)

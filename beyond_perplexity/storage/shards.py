@@ -108,12 +108,8 @@ CONTENT_KEY = b"beyond_perplexity.content"  # the content hash alone, for whoeve
 
 
 class ShardWriter:
-    """Stream record batches of one schema into one Parquet file that appears only when complete.
-
-    Used as a context manager: leaving it without an exception finishes the file (footer, fsync,
-    rename); an exception removes what was written. The `record`, of `provenance.run_record`, is
-    given its ``end``, the hash of the content and those of the files that were read.
-    """
+    """Stream record batches of one schema into a Parquet file that appears, with the `record` and
+    hashes in its footer, as the context is left without an exception."""
 
     def __init__(
         self, path: str | os.PathLike[str], schema: pa.Schema, record: dict[str, object]
@@ -231,10 +227,8 @@ def read_rows(
     first: int | None = None,
     batch_size: int = 8_192,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream columns of documents or samples, distinguished by their columns.
-
-    Only those of a split, which samples have not; only the `first` so many.
-    """
+    """Stream columns of documents or samples, which their columns distinguish, of a split, which
+    samples have not, and of the `first` so many."""
     left = first
     for path in paths:
         with _open(path) as file:

@@ -165,10 +165,8 @@ class TableFile:
                 yield from file.iter_batches(BATCH_ROWS, groups, list(kinds))
 
     def batches(self, kinds: Kinds, group: int = 0) -> Iterator[RowBatch]:
-        """Stream columns of one group of rows, read as the given types, int64 or float64.
-
-        Raises `InputError` that names the row where a value is empty or no such number.
-        """
+        """Stream columns of one group of rows as the given types, int64 or float64; an `InputError`
+        names the row of an empty value or no such number."""
         first = sum(self._group_rows[:group])
         # Texts of CSV are made numbers here, where it is known in which row they stand.
         texts = dict.fromkeys(kinds, pa.string()) if self._csv else kinds

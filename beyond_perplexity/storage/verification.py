@@ -152,11 +152,8 @@ class Verified(NamedTuple):
 
 
 def verify_tree(tree: Path) -> Verified:
-    """Recompute the hashes of all files of a results tree, or of a folder in it.
-
-    Found are files that are missing, were cut short, edited, put in the place of another, or are of
-    another run than those beside them or than those that were made of them.
-    """
+    """Recompute the hashes of all files of a results tree or folder: which are missing, cut short,
+    edited, replaced, or of another run than those beside them or made of them."""
     if not tree.is_dir():
         raise InputError(f"{tree}: is no folder; give that of the results")
     _content.cache_clear()

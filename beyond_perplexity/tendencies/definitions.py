@@ -198,7 +198,6 @@ TENDENCIES = {
         "max_difference",
         sizes=CUT_TO[:4],
         places=(1, 2, 3, 4),
-        unit=1e-7,
         family=ORDER,
     ),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),

@@ -4,9 +4,8 @@
 measure              meaning
 ==================== =============================================================================
 mmd                  maximum mean discrepancy of the documents' vectors (randomization of
-                     documents or groups, one-sided); its limits are of the distance of the
-                     distributions, each one-sided, and so can both lie below the value, which is
-                     too large
+                     documents or groups, one-sided); its one-sided limits are of the distance of
+                     the distributions, so that both can lie below the value, which is too large
 squared_mmd          the unbiased estimate of its square, with the same limits squared: it does
                      not grow as documents get fewer, and may be negative
 standard_error       of mmd (jackknife: that of its square by twice the value)
@@ -244,8 +243,8 @@ class TopicShift(shifts.Shift):
     measures = (MMD,)
     unit = "distance"
 
-    def __init__(self, kernel: np.ndarray) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: np.ndarray, *, grouped: bool = False) -> None:
+        self.kernel, self._grouped = kernel, grouped
         n_near = max(1, round(TOPIC * len(kernel)))
         self.near = np.argsort(-kernel, axis=1, kind="stable")[:, :n_near]  # (N, T)
 
@@ -259,6 +258,8 @@ class TopicShift(shifts.Shift):
     @cached_property
     def factor(self) -> float:
         """The distance of topics, relative to that of their T documents, which is larger."""
+        if self._grouped:  # a topic is of a few pages, in the population too
+            return 1.0
         (n, t), weights = self.near.shape, self.topic_weights()
         within = np.einsum("nw,nw->w", weights + 1 / n, self.kernel @ (weights + 1 / n)).mean()
         squares = float(np.mean(distances(self.kernel, weights) ** 2)) or 1.0
@@ -308,7 +309,6 @@ class TopicSwapShift(document_shifts.SwapShift):
 
     def __init__(self, inner: TopicShift, groups: document_shifts.GroupedDocuments) -> None:
         super().__init__(inner, groups)
-        inner.factor = 1.0  # a topic is of a few pages, in the population too
         self._members = groups.members.T  # (P, N)
 
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
@@ -337,8 +337,8 @@ def human_shifts(*texts: EmbeddedText, seed: int) -> BothHalves:
         codes = np.concatenate([own + start for own, start in zip(groups, starts, strict=False)])
 
     def shift(chosen: np.ndarray) -> shifts.Shift:
-        inner, own = TopicShift(kernel[np.ix_(chosen, chosen)]), codes[chosen]
-        own = np.unique(own, return_inverse=True)[1]
+        inner = TopicShift(kernel[np.ix_(chosen, chosen)], grouped=grouped)
+        own = np.unique(codes[chosen], return_inverse=True)[1]
         held = document_shifts.GroupedDocuments(own, np.ones(len(own)))
         return TopicSwapShift(inner, held) if grouped else inner
 

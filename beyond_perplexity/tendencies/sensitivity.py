@@ -44,20 +44,12 @@ from beyond_perplexity.inference.permuted_units import effective_groups, whole_g
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
-from beyond_perplexity.tendencies.definitions import (
-    LENGTH,
-    SHARED,
-    SHARES,
-    SIGNED,
-    TAYLOR,
-    TENDENCIES,
-)
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_shifts import Inner
-from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, Sized
+from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.shared_ngrams import beginnings, shared_values
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     MeasureDraws,
@@ -80,7 +72,6 @@ HALF_UNITS = 30
 _SMALLEST = 1e-9
 _TIE = 1e-12  # measures closer than this differ by rounding alone
 _GUESS = 0.03  # shift at the first number of documents
-_SHARED = Sized(SHARED, TENDENCIES[SHARED], TENDENCIES[SHARED].sizes[-1])
 _LINEAR = 1.3  # in a bracket of this factor the measures are linear in the shift
 _CLOSE = 1.1  # and the null distribution hardly depends on it
 _STEPS = 2  # steps inside a wider bracket
@@ -259,7 +250,8 @@ class Population:
 
     def _sized_shifts(self, seed: int) -> Iterator[Shift]:
         """List the shifts of the numbers and curves that are kept, of documents long enough."""
-        known = {**SIZED, TAYLOR: SLOPE, SHARED: _SHARED}
+        slopes = [name for name in self.values if name.startswith(TAYLOR)]
+        known = {**SIZED, **dict.fromkeys(slopes, SLOPE)}
         for name in sorted(self.values.keys() & known.keys()):
             tendency, row, _ = known[name]
             held = self.values[name]
@@ -269,7 +261,10 @@ class Population:
             values = held[kept] * row.unit
             if held.ndim == 2:
                 population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
-                yield document_shifts.CurveShift(tendency, row.distance, values, population)
+                shift = document_shifts.CurveShift(tendency, row.distance, values, population)
+                if name in slopes:
+                    shift.only_n = int(name.removeprefix(TAYLOR))
+                yield shift
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
             numbers, codes = smoothed_numbers(values, codes, stream(seed, "sensitivity/numbers"))
@@ -303,7 +298,7 @@ def detected_shifts(
     """
     found: dict[str, float] = {}
     before = how.documents[0]
-    for n in how.documents:
+    for n in [shift.only_n] if shift.only_n else how.documents:
         search = _Search(shift, n, how, seed)
         for measure in shift.measures:
             x = power = math.nan
@@ -334,6 +329,7 @@ def minimum_detectable_effects(
     classes: ClassOptions,
     read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
     groups: np.ndarray | None = None,
+    kind: type[Population] = Population,
 ) -> pa.Table:
     """Find the minimum detectable effect of every tendency: schema ``sensitivity``.
 
@@ -349,14 +345,12 @@ def minimum_detectable_effects(
     sizes = {sized.name: sized for sized in reference.sizes(classes.later).values()}
     batches = list(map(read, held))
     values = joined_draws(map(value_counter(classes, sizes), batches))
-    if (slopes := reference.slope_counter()) is not None:
-        values[TAYLOR] = np.concatenate([slopes(batch) for batch in batches])[:, None]
+    for n in () if groups is not None else how.documents:  # the words of a slope are those of n
+        if (slopes := reference.slope_counter(n)) is not None:
+            values[f"{TAYLOR}{n}"] = np.concatenate([slopes(batch) for batch in batches])[:, None]
     own = np.arange(counts.shape[1]) if groups is None else groups
     codes = np.unique(own, return_inverse=True)[1]
-    size = reference.size_of(_SHARED.row.sizes)
-    tokens = np.concatenate([beginnings(batch, size) for batch in batches])
-    values[SHARED] = shared_values(tokens, codes, _SHARED)
-    text = Population(counts.tocsr()[order].tocsc(), codes, values, groups is not None)
+    text = kind(counts.tocsr()[order].tocsc(), codes, values, groups is not None)
     return effects_of(text, options, how, seed, source)
 
 
@@ -372,8 +366,8 @@ def effects_of(
     halved = [] if lacking else halves(text.codes, text.values[LENGTH], seed)
     parts = [text.part(chosen) for chosen in halved] or [text]
     first, *second = (list(part.shifts(options, seed)) for part in parts)
-    others = {(one.tendency, one.measures): one for one in chain(*second)}
-    both = ((one, others.get((one.tendency, one.measures))) for one in first)
+    others = {(one.tendency, one.measures, one.only_n): one for one in chain(*second)}
+    both = ((one, others.get((one.tendency, one.measures, one.only_n))) for one in first)
     return shift_table(both, how, seed, source, grouped=text.grouped, lacking=lacking)
 
 

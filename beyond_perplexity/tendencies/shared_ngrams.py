@@ -24,7 +24,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from beyond_perplexity.inference.permuted_units import PermutedUnits
-from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized, first_tokens
+from beyond_perplexity.tendencies.document_statistics import ABSENT, first_tokens
 from beyond_perplexity.tendencies.tokens import TokenBatch, string_hashes
 
 MOST = 2_000  # documents of either text that are compared, spread over it
@@ -96,15 +96,6 @@ def shared_by_document(tokens: np.ndarray, codes: np.ndarray, longest: int) -> n
             added = 2 * len(codes) * (shared - mean * beside) / beside.sum()
         found.append((mean + added) / (tokens.shape[1] - n + 1))
     return np.stack(found, axis=1)
-
-
-def shared_values(tokens: np.ndarray, codes: np.ndarray, sized: Sized) -> np.ndarray:
-    """Return pseudo-values of the documents that are long enough in units: int64, (D, K)."""
-    kept, longest = tokens[:, 0] != ABSENT, len(sized.places)
-    found = np.full((len(tokens), longest), ABSENT, np.int64)
-    values = shared_by_document(tokens[kept], codes[kept], longest)
-    found[kept] = np.rint(np.nan_to_num(values) / sized.row.unit)
-    return found
 
 
 def permuted_shares(

@@ -81,6 +81,7 @@ class Shift(ABC):
     is_sum: bool = False
     effort: float = 1.0  # pairs of samples that are worth their time, relative to the options'
     share: float = 1.0  # of the documents, that are long enough to be measured
+    only_n: int = 0  # documents of a sample, where the population is that of these alone
 
     @abstractmethod
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:

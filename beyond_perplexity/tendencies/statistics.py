@@ -328,20 +328,22 @@ class Statistics:
         held = self.histograms[LENGTH]
         return int(held.counts[segments_of(held.lengths) > 0].sum())
 
-    def taylor_fit(self, *, shuffled: bool = False) -> TaylorFit:
+    def taylor_fit(self, n: int | None = None, *, shuffled: bool = False) -> TaylorFit:
         """Fit Taylor's law; NaN for too little text, or where segments were not counted.
 
-        Of words as they are, or `shuffled` inside their documents.
+        To the words that n documents have often enough, in the place of all; of words as they are,
+        or `shuffled` inside their documents.
         """
         sums = np.zeros((3, 0)) if self.segments is None else self.segments
         sums = np.stack([sums[0], sums[2] * SHUFFLED_UNIT]) if shuffled else sums
-        return fit_slope(sums, self.n_segments)
+        return fit_slope(sums, self.n_segments, n / self.n_documents if n else 1.0)
 
-    def slope_counter(self) -> Callable[[TokenBatch], np.ndarray] | None:
-        """Return what counts a document's pseudo-value of the slope; None for too little text."""
-        if self.segments is None or math.isnan(self.taylor_fit().alpha):
+    def slope_counter(self, n: int | None = None) -> Callable[[TokenBatch], np.ndarray] | None:
+        """Return what counts a document's pseudo-value of that slope; None for too little text."""
+        sums, fit = self.segments, self.taylor_fit(n)
+        if sums is None or math.isnan(fit.alpha):
             return None
-        return slope_counter(self.types, self.segments, self.n_segments, self.n_with_segments)
+        return slope_counter(self.types, sums, self.n_segments, self.n_with_segments, fit)
 
     def ranked(self, ranks: int | None = None) -> np.ndarray:
         """Return the counts of types, most frequent first: int64, shape (min(V, ranks),)."""

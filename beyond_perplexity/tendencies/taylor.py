@@ -90,28 +90,30 @@ def segment_sums(batch: TokenBatch) -> np.ndarray:
     return np.stack(sums).astype(np.int64)
 
 
-def fit_slope(sums: np.ndarray, segments: int) -> TaylorFit:
-    """Fit α to sums of counts and of their squares (2 or 3, V); NaN for too little text."""
-    words = np.flatnonzero(sums[0] >= LEAST_COUNTED)
+def fit_slope(sums: np.ndarray, segments: int, scale: float = 1.0) -> TaylorFit:
+    """Fit α to sums of counts and of their squares (2 or 3, V); NaN for too little text.
+
+    The words are those of a text `scale` times as long.
+    """
+    words = np.flatnonzero(sums[0] * scale >= LEAST_COUNTED)
     mean, square = sums[:2, words] / max(segments, 1)
     variance = square - mean**2
     words, mean, variance = (own[variance > 0] for own in (words, mean, variance))
     x, y = np.log(mean), np.log(variance) / 2
-    if segments < LEAST_SEGMENTS or len(words) < 2 or not np.ptp(x):
+    if segments * scale < LEAST_SEGMENTS or len(words) < 2 or not np.ptp(x):
         return TaylorFit(float("nan"), words, x, y)
     centred = x - x.mean()
     return TaylorFit(float(centred @ y / (centred @ centred)), words, x, y)
 
 
 def slope_counter(
-    types: pa.Array, sums: np.ndarray, segments: int, documents: int
+    types: pa.Array, sums: np.ndarray, segments: int, documents: int, fit: TaylorFit
 ) -> Callable[[TokenBatch], np.ndarray]:
     """Return what counts the pseudo-value of the slope of each document, in units: int64, (D,).
 
     It is α and what the document adds to it, so that α is the mean over the documents of the text
-    with these `sums` (3, V) of types (V,), segments, and documents of a segment or more.
+    with these `sums` (3, V) of types (V,), segments, and documents of a segment or more, and `fit`.
     """
-    fit = fit_slope(sums, segments)
     x = fit.log_mean - fit.log_mean.mean()
     total, mean, variance = x @ x, np.exp(fit.log_mean), np.exp(2 * fit.log_spread)
     of_x = (fit.log_spread - fit.log_spread.mean() - 2 * fit.alpha * x) / total

@@ -52,11 +52,10 @@ def fit_files(
 ) -> None:
     """Train a model on the split ``train``, watch the split ``valid``, and write its folder.
 
-    Families with latent variables find the other tables of the corpus beside `documents`; one that
-    brings its own vocabulary takes none. Each unfinished training has a subfolder of `checkpoints`,
-    named by the hash of everything that determines it, so that nothing stale is ever taken up.
-    `preprocessing`, how the documents were cleaned, is kept for other texts. `wake` is the folder
-    of the trained model that a proposal learns from after its fit to the annotation.
+    A latent family finds the other tables beside `documents`. A training has a subfolder of
+    `checkpoints`, named by the hash of all that determines it, so that nothing stale is ever taken
+    up. `preprocessing` is kept for other texts. `wake` is the folder of the trained model that a
+    proposal learns from after its fit to the annotation.
     """
     unknown = set(config) - set(CONFIG_KEYS)
     if unknown:

@@ -1,7 +1,4 @@
-"""How far a training is, how it ends early and goes on: rounds, signals to stop, checkpoints.
-
-Checkpoints are whole files only, the last two are kept, and nothing is unpickled.
-"""
+"""How far a training is, how it ends early and goes on: rounds, signals, whole checkpoint files."""
 
 from __future__ import annotations
 
@@ -37,10 +34,8 @@ _logger = logging.getLogger(__name__)
 
 
 class StopRequest:
-    """Whether the process was asked to stop: as a context it notes the signals of `STOPPING`.
-
-    So no step is cut in the middle. Only the main thread can listen.
-    """
+    """Whether the process was asked to stop: as a context it notes the signals of `STOPPING`, in
+    the main thread, so that no step is cut in the middle."""
 
     def __init__(self) -> None:
         self._signal: int | None = None
@@ -75,11 +70,8 @@ class StopRequest:
 def save_checkpoint(
     folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any]
 ) -> None:
-    """Write ``{step}-{hash}.safetensors`` and remove all but the last `KEPT` checkpoints.
-
-    A kill at any moment leaves the earlier checkpoints whole: the file gets its name last. Two
-    trainings may share the folder, as after a hard kill of Snakemake. `state` is JSON-serializable.
-    """
+    """Write ``{step}-{hash}.safetensors``, whole at any kill, and remove all but the last `KEPT`;
+    two trainings may share the folder, as after a hard kill of Snakemake."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def name(written: Path) -> Path:

@@ -156,11 +156,8 @@ class ContrastBatch:
 
 
 class Contrasts(BatchSource):
-    """Batches of sentences of like length with distortions of them.
-
-    Substitutes are the ids above ``<unk>``; `purpose` keys the random streams, with the epoch and
-    the sentence; `indices` are the sentences of the store that are taken, None: all.
-    """
+    """Batches of sentences of like length with distortions of them, by streams of purpose, epoch
+    and sentence; substitutes are the ids above ``<unk>``, `indices` the sentences taken."""
 
     def __init__(
         self,

@@ -1,17 +1,14 @@
 """Training of any family in one loop of torch, killed and resumed at will.
 
-Everything that a step depends on is a function of (seed, step) or lies in the checkpoint: the order
-of the batches, the dropout, the learning rate, the tokens that scheduled sampling draws. So a
-training that was killed goes on as if it had not been. A round is the steps up to the next
-validation.
+Everything that a step depends on is a function of (seed, step) or lies in the checkpoint. A round
+is the steps up to the next validation.
 
 Scheduled sampling (Bengio, Vinyals, Jaitly & Shazeer 2015, section 2.4): each input token after the
 first is the true one with probability ε(i), i the step of the optimizer, and otherwise drawn from
-what the model itself predicted at the position before. The inputs are mixed first, a position at a
-time, without dropout and gradient; the loss is then that of a parallel pass over the mixed inputs
-with the true targets. A drawn ``</s>`` is fed like any other token.
-
-B rows, N of them with a draw, T positions, V ids.
+what the model predicted at the position before. The inputs are mixed first, a position at a time,
+without dropout and gradient; the loss is then that of a parallel pass over them with the true
+targets. A drawn ``</s>`` is fed like any other token. B rows, N of them with a draw, T positions, V
+ids.
 """
 
 from __future__ import annotations
@@ -49,11 +46,8 @@ Loss = Callable[[Any, float], Tensor]
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a training ends with: its curve, and the moment whose weights the model has.
-
-    `rows` are the columns of schema ``training``; losses are in nats per token, those of a hinge
-    per sentence. `then` is what a second training of the same model ended with.
-    """
+    """What a training ends with: `rows` of schema ``training``, losses in nats per token (a hinge's
+    per sentence), the step whose weights the model has, and what a second one ended with."""
 
     rows: list[dict[str, Any]]
     valid_loss: float
@@ -82,11 +76,11 @@ def train(
 ) -> TrainingResult:
     """Train a model, or go on with it, and leave it on the CPU with its best weights.
 
-    `sources` are the training and the validation split, `watched` is a part of the former whose
-    margins the curve has, too; `folder` has the checkpoints of this very training (same code,
-    data, options and seed). Where `loss` takes the place of the model's own, the weights that the
-    model comes with are validated first, and it keeps them if it finds none that are better.
-    `epoch_ended` is called after the last step of each epoch, before the model is validated.
+    `sources` are the training and the validation split, `watched` a part of the former whose
+    margins the curve has, too; `folder` has the checkpoints of this very training. Where `loss`
+    takes the place of the model's own, its first weights are validated too, and kept if none are
+    better. `epoch_ended` is called after the last step of each epoch, before the model is
+    validated.
     """
     rounds = interruptions.Rounds(sources, options, seed, watched)
     training = Training(model, rounds, folder, device, loss or model.loss)
@@ -330,11 +324,8 @@ def _uncompiled(kind: type[torch.optim.Optimizer]) -> Any:
 
 
 def truth_probability(options: TrainingOptions, step: int) -> float:
-    """Return ε(i), the probability of a true input token at a step, counted from 0.
-
-    linear: k − c i; exponential: k^i; inverse-sigmoid: k / (k + exp(i / k)); never less than the
-    minimum, nor more than 1. Without scheduled sampling it is 1.
-    """
+    """Return ε(i), the probability of a true input token at a step from 0: k − c i, k^i or k / (k +
+    exp(i / k)), between the minimum and 1; 1 without scheduled sampling."""
     k = options.sampling_k
     if options.scheduled_sampling == "none" or k is None:
         return 1.0
@@ -362,10 +353,8 @@ def mix_batch(
 def mix_inputs(
     model: LanguageModel, inputs: Tensor, probability: float, seed: int, step: int
 ) -> Tensor:
-    """Replace true input tokens, int64, (B, T), by the model's own; the first of each row stay.
-
-    `probability` is ε, of keeping each of the others. The model's mode is afterwards what it was.
-    """
+    """Replace true input tokens, int64, (B, T), but each row's first, by the model's own, each kept
+    with `probability` ε."""
     training = model.training
     model.eval()
     rows, length = inputs.shape

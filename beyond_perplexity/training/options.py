@@ -25,59 +25,35 @@ WAKE = "wake_"  # the options of wake training begin so
 class TrainingOptions(Limited):
     """How a model is trained.
 
-    Attributes
-    ----------
-    batch_tokens : int
-        Positions of a batch at most, padding included.
-    maximum_length : int
-        Longer documents are cut into pieces of this many predictions; the model's context if less.
-    maximum_epochs : int
-        Passes over the training split at most.
-    maximum_steps : int or None
-        Optimizer steps at most; null: as many as the epochs have.
-    learning_rate : float
-        The peak of the schedule.
-    optimizer : "adamw" or "sgd"
-        sgd: without momentum and weight decay, but see l2.
-    schedule : "cosine", "constant", "plateau" or "inverse"
-        After the warm-up: falling to zero at the last step, staying at the peak, halved at each
-        validation without a new best loss, or the peak over 1 + epoch_decay × epochs done.
-    epoch_decay : float
-        The decay of the schedule inverse, for each epoch.
-    plateau_epochs : float
-        Passes before which the schedule plateau halves nothing.
-    warmup_steps : int
-        Steps of linear rise to the peak.
-    weight_decay : float
-        Weight decay of AdamW, on matrices only, not on biases, norms and embeddings.
-    l2 : float
-        The coefficient λ of the penalty λ/2 Σ θ² of sgd on the weights that l2_on names.
-    l2_on : "all" or "matrices"
-        All weights; or matrices only, not biases, norms and embeddings.
-    beta2 : float
-        Decay of AdamW's second moment.
-    gradient_clip : float or None
-        Largest norm of the gradient; null: any.
-    scheduled_sampling : "none", "linear", "exponential" or "inverse-sigmoid"
-        Input tokens are replaced by the model's own in the course of training; what stays true, by
-        step i: k − c i, k^i, or k / (k + exp(i / k)). Meant for lstm and gru; each batch costs a
-        pass step by step.
-    sampling_k : float or None
-        k of scheduled sampling: the share of true tokens at the first step (linear), below 1
-        (exponential), at least 1 (inverse-sigmoid); null without scheduled sampling.
-    sampling_c : float
-        c of the linear schedule, the fall at each step.
-    sampling_minimum : float
-        Share of true tokens that the schedule does not fall below.
-    validation_steps : int or None
-        Steps between two validations; null: once an epoch.
-    patience : int
-        Validations in a row without a new best loss after which training stops.
-    precision : "auto", "32" or "bf16-mixed"
-        auto: bf16-mixed on a GPU; on a CPU 32, but bf16 products in the output layer where the CPU
-        has instructions for them.
-    checkpoint_steps : int
-        Steps between two checkpoints at most.
+    batch_tokens: Positions of a batch at most, padding included.
+    maximum_length: Longer documents are cut into pieces of this many predictions; the model's
+        context if less.
+    maximum_epochs: Passes over the training split at most.
+    maximum_steps: Optimizer steps at most; null: as many as the epochs have.
+    learning_rate: The peak of the schedule.
+    optimizer: sgd: without momentum and weight decay, but see l2.
+    schedule: After the warm-up: falling to zero at the last step, staying at the peak, halved at
+        each validation without a new best loss, or the peak over 1 + epoch_decay × epochs done.
+    epoch_decay: The decay of the schedule inverse, for each epoch.
+    plateau_epochs: Passes before which the schedule plateau halves nothing.
+    warmup_steps: Steps of linear rise to the peak.
+    weight_decay: Weight decay of AdamW, on matrices only, not on biases, norms and embeddings.
+    l2: The coefficient λ of the penalty λ/2 Σ θ² of sgd on the weights that l2_on names.
+    l2_on: All weights; or matrices only, not biases, norms and embeddings.
+    beta2: Decay of AdamW's second moment.
+    gradient_clip: Largest norm of the gradient; null: any.
+    scheduled_sampling: Input tokens are replaced by the model's own in the course of training; what
+        stays true, by step i: k − c i, k^i, or k / (k + exp(i / k)). Meant for lstm and gru; each
+        batch costs a pass step by step.
+    sampling_k: k of scheduled sampling: the share of true tokens at the first step (linear), below
+        1 (exponential), at least 1 (inverse-sigmoid); null without scheduled sampling.
+    sampling_c: c of the linear schedule, the fall at each step.
+    sampling_minimum: Share of true tokens that the schedule does not fall below.
+    validation_steps: Steps between two validations; null: once an epoch.
+    patience: Validations in a row without a new best loss after which training stops.
+    precision: auto: bf16-mixed on a GPU; on a CPU 32, but bf16 products in the output layer where
+        the CPU has instructions for them.
+    checkpoint_steps: Steps between two checkpoints at most.
     """
 
     batch_tokens: Count = 2048
@@ -134,23 +110,15 @@ class ContrastiveTrainingOptions(TrainingOptions):
     Defaults are the paper's where it gives one. Batches have sentences in place of documents, and
     the loss is the mean over sentences; with a batch_tokens of 1 each step has one sentence.
 
-    Attributes
-    ----------
-    distortion : float
-        d, the probability that a word of a training sentence is distorted.
-    substitution : float
-        Share of the distorted words that are replaced by a word drawn uniformly from the
+    distortion: d, the probability that a word of a training sentence is distorted.
+    substitution: Share of the distorted words that are replaced by a word drawn uniformly from the
         vocabulary.
-    transposition : float
-        Share that swaps positions with another word of the sentence; with substitution it adds up
-        to 1, as the number of words must stay.
-    redraw : bool
-        Each epoch has distortions of its own; false: all have those of the first.
-    sentences : "cut" or "documents"
-        What is a sentence: documents are cut after runs of ``.``, ``!`` and ``?``, or each is one.
-        Longer ones than maximum_length are cut there.
-    unit_vectors : bool
-        The vectors of words are scaled to length 1 at the end of each epoch.
+    transposition: Share that swaps positions with another word of the sentence; with substitution
+        it adds up to 1, as the number of words must stay.
+    redraw: Each epoch has distortions of its own; false: all have those of the first.
+    sentences: What is a sentence: documents are cut after runs of ``.``, ``!`` and ``?``, or each
+        is one. Longer ones than maximum_length are cut there.
+    unit_vectors: The vectors of words are scaled to length 1 at the end of each epoch.
     """
 
     batch_tokens: Count = 512
@@ -181,17 +149,11 @@ class ContrastiveTrainingOptions(TrainingOptions):
 class ProposalTrainingOptions(TrainingOptions):
     """How a proposal is trained: on the annotation, then, where asked, on what its model believes.
 
-    Attributes
-    ----------
-    wake_steps : int
-        Steps of wake training after the fit to the annotation: latents are drawn from the proposal
-        and weighed by the trained model, which stays as it is; 0: none.
-    wake_samples : int
-        Latents that are drawn of an instance in each step.
-    wake_batch_tokens : int
-        Positions of a batch of wake training at most, each instance counted once.
-    wake_learning_rate : float
-        The peak of the schedule in wake training.
+    wake_steps: Steps of wake training after the fit to the annotation: latents are drawn from the
+        proposal and weighed by the trained model, which stays as it is; 0: none.
+    wake_samples: Latents that are drawn of an instance in each step.
+    wake_batch_tokens: Positions of a batch of wake training at most, each instance counted once.
+    wake_learning_rate: The peak of the schedule in wake training.
     """
 
     wake_steps: Natural = 0
@@ -203,10 +165,8 @@ class ProposalTrainingOptions(TrainingOptions):
 def scheduled_rate(
     options: TrainingOptions, step: int, last_step: int, halvings: int = 0, epoch: int = 0
 ) -> float:
-    """Return the learning rate of a step (counted from 0) of `last_step` steps.
-
-    From peak / W to the peak in W warm-up steps, then as the option `schedule` has it.
-    """
+    """Return the learning rate of a step from 0: from peak / W to the peak in W warm-up steps, then
+    as `schedule` has it."""
     if step < options.warmup_steps:
         return options.learning_rate * (step + 1) / options.warmup_steps
     if options.schedule == "inverse":

@@ -2,11 +2,10 @@
 
 The model stays as it is, and the words of the training split alone are read. Of each instance K
 latents are drawn, z_k ~ q(z | x), and weighed, w_k = p(x, z_k) / q(z_k | x). The step follows Σ_k
-w̃_k ∇ log q(z_k | x), w̃ the weights over their sum: it estimates, consistently in K, the
-gradient of −KL(p(z | x) ‖ q(z | x)) ("wake-phase q update" of reweighted wake-sleep). What is
-minimized has the value −log p̂(x) = log K − log Σ_k w_k, an upper bound on −log p(x) on average:
-so curve, best weights and end are about what the proposal is for. Latents are drawn and weighed
-without dropout and noise; the gradient has them.
+w̃_k ∇ log q(z_k | x), w̃ the weights over their sum: it estimates, consistently in K, the gradient
+of −KL(p(z | x) ‖ q(z | x)) ("wake-phase q update" of reweighted wake-sleep). The loss is −log p̂(x)
+= log K − log Σ_k w_k, an upper bound on −log p(x) on average. Latents are drawn and weighed without
+dropout and noise; the gradient has them.
 
 B instances of a batch, K latents of an instance, R = B K rows, W entries of a row of z, U random
 numbers of a row.
@@ -49,11 +48,8 @@ def wake_loss(
     batch: InstanceBatch,
     epoch: float,
 ) -> Tensor:
-    """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with its gradient; see the module.
-
-    The proposal's mode is afterwards what it was. The seed, the pass over the training split, the
-    instance and the number of the latent, of `count`, decide alone on the random numbers.
-    """
+    """Return −Σ log p̂(x) of a batch, nats, float32, with its gradient, by numbers keyed by seed,
+    pass, instance and latent, of `count`; the proposal's mode stays."""
     training = proposal.training
     own = torch.arange(count)  # (K,)
     items = (batch.ids.cpu()[:, None] * count + own).flatten()  # (R,)
@@ -80,12 +76,8 @@ def wake_loss(
 def train_awake(
     proposal: Proposal, job: Fitting, sources: Callable[[int], tuple[BatchSource, BatchSource]]
 ) -> TrainingResult:
-    """Train a proposal further, by its model, or go on with it; leave it with its best weights.
-
-    Those raise the bound of the validation split; if none do it stays as it was. `sources` gives
-    both splits in batches of so many positions at most; the folder of the job gets a subfolder of
-    checkpoints; losses are −log p̂(x), nats per prediction.
-    """
+    """Train a proposal further by its model, or go on: best weights by the validation split's
+    bound, else those it had; losses are −log p̂(x), nats per prediction."""
     options = job.options
     assert job.wake is not None
     assert isinstance(options, ProposalTrainingOptions)

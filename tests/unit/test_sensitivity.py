@@ -16,14 +16,11 @@ import pytest
 from scipy.stats import norm
 
 from benchmarks.calibration import rates
-from benchmarks.populations import Topics
-from benchmarks.powers import (
-    PrintedPower,
-    PrintedPromptPower,
-    PromptReferences,
-    References,
-    opened_answers,
-)
+from benchmarks.levels import TESTS, opened
+from benchmarks.order_shifts import Larger
+from benchmarks.populations import Topics, count
+from benchmarks.powers import OfOrder, PrintedPower, References, p_value_of
+from benchmarks.prompt_powers import PrintedPromptPower, PromptReferences, opened_answers
 from benchmarks.prompts import Answered
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
@@ -41,11 +38,16 @@ from beyond_perplexity.tendencies import (
     shifts,
     type_token,
 )
+from beyond_perplexity.tendencies.definitions import OF_FAMILIES, TENDENCIES
+from beyond_perplexity.tendencies.document_statistics import ABSENT
+from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
 from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, minimum_detectable_effects
+from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_measures import randomized_words
 from beyond_perplexity.verdicts import reason_text
@@ -316,7 +318,7 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     )
     assert found.schema == SENSITIVITY
     rows = found.to_pandas().pivot(**BY_SIZE, values="minimum_detectable_effect")
-    assert len(rows) == 14
+    assert len(rows) == 13
     assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.4)
     assert rows[2].isna().any()
     reached = found.to_pandas().pivot(**BY_SIZE, values="power_reached")
@@ -325,7 +327,7 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     assert reached[1_000_000].nunique() > 3
     shown = sensitivity_table(found.to_pandas(), Labels())
     assert [column.title for column in shown.columns[3:]] == ["2", "10,000", "1,000,000"]
-    assert len(shown.rows) == 14
+    assert len(shown.rows) == 13
     assert "independent documents, which the tests permute" in shown.note
     cells = {cell for row in shown.rows for cell in row}
     assert "none" in cells
@@ -338,7 +340,7 @@ def test_a_reference_without_halves_has_no_number_and_the_reason(reference):
     given = MeasurementOptions(), how, 1, "r", CLASSES
     held = statistics_of(TEXTS[:50], WORDS)
     found = minimum_detectable_effects(held, [pa.array(TEXTS[:50])], *given).to_pandas()
-    assert len(found) == 14
+    assert len(found) == 13
     assert found[["minimum_detectable_effect", "relative", "power_reached"]].isna().all(axis=None)
     told = "half of the reference has fewer than 30 effective documents or groups"
     assert set(map(reason_text, found["reason"])) == {told}
@@ -361,7 +363,6 @@ def test_groups_are_drawn_whole_and_get_rows_of_sound_tests_alone(by_groups):
     assert set(zip(found["tendency"], found["measure"], strict=True)) == {
         ("unigram", "tvd"),
         ("recurrence", "max_difference"),
-        ("shared_ngrams", "max_difference"),
         *((name, m) for name in tested for m in TWO_TESTS),
     }
     rows = found.pivot(**BY_SIZE, values="minimum_detectable_effect")
@@ -422,6 +423,89 @@ def test_the_power_that_is_printed_is_that_of_the_population(key):
     (found,) = rates("unit", PrintedPower("unit", held, key), 120)
     error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
     assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error
+
+
+LONG = Topics(n_types=4_000, size=5.0, mean=150.0)  # documents that have all tendencies of order
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_pairs_of_counted_values_have_the_p_values_of_texts(grouped):
+    """Oracle: the tests of the same documents, brought together as texts."""
+    rng = np.random.default_rng(2)
+    human = LONG.groups(rng, 60) if grouped else LONG.documents(rng, 120)
+    model = LONG.documents(rng, len(human))
+    with opened(human, model, LONG.classes, (grouped, False)) as pair:
+        rows = measure_rows(pair, TESTS, 5)
+    held = count(human, LONG.classes)
+    known = {row.key: row.p_value for row in rows if not np.isnan(row.p_value)}
+    known = {key: p for key, p in known.items() if key[0] in OF_FAMILIES}
+    assert len(known) == 8 - grouped  # of Taylor's law groups against documents have no test
+    for key, p_value in known.items():
+        larger = Larger.of(held, key[0], 0.0)
+        with larger.opened(human, model, LONG.classes, grouped, rng) as pair:
+            assert p_value_of(pair, key, 5) == p_value, key
+
+
+def test_counted_values_rise_by_as_much_as_is_asked_for():
+    """Oracle: the means before and behind, and deviations of the documents' own curves."""
+    rng = np.random.default_rng(3)
+    drawn = LONG.documents(rng, 400)
+    held, batch = count(drawn, LONG.classes), TokenBatch(drawn.types, drawn.ids, drawn.offsets)
+    for name in ("recurrence", "repetition", "burstiness", "compression"):
+        larger, unit = Larger.of(held, name, 0.0123), TENDENCIES[name].unit
+        sized = larger.sizes[name]
+        counted = value_counter(LONG.classes, {sized.name: sized})(batch)[sized.name]
+        moved = larger.moved(counted, rng)
+        kept = counted.reshape(400, -1)[:, 0] != ABSENT
+        assert 0 < kept.sum() < 400
+        assert np.array_equal(moved[~kept], counted[~kept])
+        rise = (moved - counted)[kept].mean(axis=0) * unit
+        spread = counted[kept].std(axis=0)
+        assert rise == pytest.approx(0.0123 * spread / spread.max(), rel=0.03, abs=2e-5)
+        if name in ("repetition", "compression"):
+            words = moved[kept] * unit * sized.size
+            assert np.abs(words - np.rint(words)).max() < unit * sized.size
+
+
+def test_the_power_that_is_printed_for_order_is_that_of_the_population():
+    """A small case of `benchmarks/powers.py`: 40 pairs of the population; 3 binomial errors."""
+    held = References(LONG, 300, 100, grouped=False, many=2, pairs=20, kind=OfOrder)
+    assert len(held.keys) == 8
+    for key in (
+        ("recurrence", "max_difference"),
+        ("repetition", "mean_difference"),
+        ("taylor", "slope_difference"),
+    ):
+        (found,) = rates("unit", PrintedPower("unit", held, key), 40)
+        error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
+        assert abs(found.rate - float(found.nominal)) < 0.05 + 3 * error, found
+
+
+def test_the_effect_of_a_slope_is_that_of_as_many_documents():
+    """Oracle: the textbook's effect, by how slopes of documents vary in texts of that size.
+
+    A text of more documents has more frequent words, whose slope varies less.
+    """
+    rng, law = np.random.default_rng(4), norm.isf(0.025) + norm.isf(0.2)
+    drawn, sizes = LONG.documents(rng, 600), (100, 400)
+    how = SensitivityOptions(documents=sizes, level=0.05, power=0.8, pairs=20)
+    given = count(drawn, LONG.classes), [drawn.texts], MeasurementOptions(), how, 1, "r"
+    found = minimum_detectable_effects(*given, LONG.classes, kind=OfOrder).to_pandas()
+    effects = found[found["tendency"] == "taylor"].set_index("n")["minimum_detectable_effect"]
+    assert list(effects.index) == list(sizes)
+    for n in sizes:
+        errors = []
+        for _ in range(8):
+            own = LONG.documents(rng, n)
+            batch = TokenBatch(own.types, own.ids, own.offsets)
+            slopes = count(own, LONG.classes, {}).slope_counter()(batch)
+            slopes = slopes[slopes != ABSENT] * TENDENCIES["taylor"].unit
+            errors.append(slopes.std() * np.sqrt(2 / len(slopes)))
+        assert effects[n] == pytest.approx(law * np.mean(errors), rel=0.3), n  # of one half
+    groups = np.arange(600) // 5
+    found = minimum_detectable_effects(*given, LONG.classes, groups=groups, kind=OfOrder)
+    held = set(found["tendency"].to_pylist())
+    assert held == {"recurrence", "repetition", "burstiness", "compression"}  # no sound test
 
 
 # ---- answers to prompts ----

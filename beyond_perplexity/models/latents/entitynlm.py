@@ -3,9 +3,8 @@
 At each word: z given the past, then the word given z. p(word) is a softmax of V (h + W c) + b, h
 the state of an LSTM over the words before, c the vector of the entity mentioned (before it reads
 the word), outside mentions c of the word before, at first 0. ``</s>`` is a word that no mention
-starts with; outside mentions it costs p(t = 0). So Σ p(x, z) over all texts and all z is 1. The
-largest length of a mention and the largest number of entities are part of p. Nothing is random at
-evaluation; the published program draws the noise of new entities there too.
+starts with; outside mentions it costs p(t = 0). So Σ p(x, z) over all texts and all z is 1. Nothing
+is random at evaluation; the published program draws the noise of new entities there too.
 
 B instances, R rows, W entries of a row of z, T words, D width, V ids, G vectors of entities.
 """
@@ -44,20 +43,14 @@ WORDS_AT_ONCE = 1 << 15
 class EntityOptions(Limited):
     """What EntityNLM and its proposal have in common.
 
-    Attributes
-    ----------
-    size : int
-        D, the width of embeddings, states and entities (300 in the paper).
-    layers : int
-        Layers of the LSTM.
-    dropout : float
-        Probability of dropping an element of embeddings and states in training.
-    maximum_entities : int
-        Largest number of entities of a document; it is part of the distribution (100 in the paper).
-    maximum_length : int
-        Largest number of words of a mention; it is part of the distribution (25 in the paper).
-    noise : float
-        Standard deviation of the noise on a new entity's vector, in training only.
+    size: D, the width of embeddings, states and entities (300 in the paper).
+    layers: Layers of the LSTM.
+    dropout: Probability of dropping an element of embeddings and states in training.
+    maximum_entities: Largest number of entities of a document; it is part of the distribution (100
+        in the paper).
+    maximum_length: Largest number of words of a mention; it is part of the distribution (25 in the
+        paper).
+    noise: Standard deviation of the noise on a new entity's vector, in training only.
     """
 
     size: Width = 64
@@ -72,17 +65,11 @@ class EntityOptions(Limited):
 class EntityNLMOptions(EntityOptions):
     """Architecture of EntityNLM.
 
-    Attributes
-    ----------
-    word_classes : int
-        Number of classes by frequency: a word is predicted in two steps, its class first; 1: a full
-        softmax.
-    tie_weights : bool
-        The output layer shares the embedding's matrix.
-    count_eos : bool
-        T counts the end of a document, and log p has it.
-    train_eos : bool
-        The training loss has the end too; where log p has it, it must.
+    word_classes: Number of classes by frequency: a word is predicted in two steps, its class first;
+        1: a full softmax.
+    tie_weights: The output layer shares the embedding's matrix.
+    count_eos: T counts the end of a document, and log p has it.
+    train_eos: The training loss has the end too; where log p has it, it must.
     """
 
     word_classes: Count = 100
@@ -125,10 +112,7 @@ class MentionParticles(NamedTuple):
 
 
 class EntityNLM(EntityModule, LatentModel):
-    """The model; see the module. Parameters and errors are those of `ConfiguredModel`.
-
-    Ids come by falling frequency.
-    """
+    """The model; see the module; ids come by falling frequency."""
 
     texts_at_once = 256
     text_draws = WORD_DRAWS + 2  # for t, e and l, and for the word in two steps
@@ -155,10 +139,8 @@ class EntityNLM(EntityModule, LatentModel):
         return -self._log_joint(batch, owner, self.annotated(batch), ended).sum().float()
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
-        """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``.
-
-        One that runs past the end is cut there.
-        """
+        """Describe a row of codes: ``mentions`` with ``start``, ``end``, ``entity``, cut at the
+        end."""
         mentions, end = list[dict[str, int]](), 0
         codes = [code for code in latent.tolist() if code != PADDING]
         for start, code in enumerate(codes):
@@ -169,10 +151,8 @@ class EntityNLM(EntityModule, LatentModel):
         return {"mentions": mentions}
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
-        """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
-
-        Without ``count_eos`` it is that of all documents that begin so.
-        """
+        """Return log p(x, z), nats, float64, (R,); without ``count_eos`` that of all documents that
+        begin so."""
         return self._log_joint(batch, owner, latents, self.options.count_eos)
 
     def _log_joint(
@@ -286,10 +266,8 @@ class EntityNLM(EntityModule, LatentModel):
     def _write(
         self, count: int, lots: Iterator[Tensor], most: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the words and the codes of documents, (R, N), and their lengths, (R,), on the CPU.
-
-        A document that has not ended after N words has the length N + 1.
-        """
+        """Return words and codes, (R, N), and lengths, (R,), on the CPU; N + 1 where a document
+        goes on."""
         tokens = torch.full((count, most), EOS)  # (R, N)
         codes = torch.full((count, most), PADDING)  # (R, N)
         lengths = torch.full((count,), most + 1)  # (R,)

@@ -1,10 +1,9 @@
 """Entities whose vectors change as a text mentions them: what EntityNLM and its proposals share.
 
-The latent variables of a word are z = (t, e, l): is it in a mention, of which entity, and how many
-words of the mention are to come. A mention is decided at its first word; l runs down to 0 without
-choice, and may run past the end of the text (Ji et al. 2017, "Dynamic entity representations in
-neural language models"; notation of Logan, Gardner & Singh 2020). The code of a word is 0 outside
-mentions, else 1 + `RADIX` · e + l, entities numbered from 0 by their first mention in the document.
+The latents of a word are z = (t, e, l): is it in a mention, of which entity, how many words are to
+come. l runs down to 0 without choice, and may run past the end of the text (Ji et al. 2017;
+notation of Logan, Gardner & Singh 2020). Its code is 0 outside mentions, else 1 + `RADIX` · e + l,
+entities numbered from 0 by their first mention in the document.
 
 B instances, R rows, T words, D width, E entities at most, M words of a mention at most, A
 temperatures.
@@ -41,11 +40,8 @@ RADIX = 1024
 def chosen_mentions(
     spans: Iterable[MentionSpan], maximum_length: int, maximum_entities: int
 ) -> list[MentionSpan]:
-    """Choose mentions that do not overlap, in the order of the text.
-
-    Longer ones than `maximum_length` words are left out first, then those that overlap others (see
-    `without_overlaps`), at last those of an entity too many for the document.
-    """
+    """Choose mentions in the order of the text: those too long are left out first, then those that
+    overlap (`without_overlaps`), at last those of an entity too many."""
     short = [span for span in spans if span.end - span.start <= maximum_length]
     chosen: list[MentionSpan] = []
     entities: set[str] = set()
@@ -158,10 +154,8 @@ class EntityMemory(NamedTuple):
 
 
 class DynamicEntities(nn.Module):
-    """The choices of t, e and l, and the vectors of the entities.
-
-    `noise`: standard deviation, in training only, of what is added to the vector of a new entity.
-    """
+    """The choices of t, e and l, and the vectors of the entities; `noise` is the standard deviation
+    of what is added to the vector of a new entity in training."""
 
     def __init__(
         self, width: int, maximum_entities: int, maximum_length: int, noise: float
@@ -194,11 +188,8 @@ class DynamicEntities(nn.Module):
     def entity_logits(
         self, at: Steps, memory: EntityMemory, time: int | Tensor, most: int
     ) -> Tensor:
-        """Return the logits of a new entity, first, and of those so far, float64; −inf for none.
-
-        `at`: of the rows at their times; `time`: one, or (R, 1); `most`: no row has more entities.
-        Gives (R, 1 + min(most, E)).
-        """
+        """Return the logits of a new entity and of those so far, float64, (R, 1 + min(most, E)),
+        −inf for none; `time` is one or (R, 1), and no row has more than `most` entities."""
         most = min(most, self.maximum_entities)
         held = memory.vectors[:, :most].transpose(1, 2)  # (R, D, most)
         scores = torch.bmm(at.query[:, None], held)[:, 0]  # (R, most)
@@ -254,11 +245,8 @@ class DynamicEntities(nn.Module):
         before: Tensor,
         here: Tensor,
     ) -> EntityMemory:
-        """Let rows read a mention word, where no gradient is wanted.
-
-        `at`: of the rows at their times; `memory`: it is overwritten; `time`: one, or (R, 1);
-        `entity`: int64, (R,), of the vectors `before`, (R, D); `here`: bool, (R,): rows that do.
-        """
+        """Let rows `here`, bool, (R,), read a mention word of `entity`, int64, (R,), with vectors
+        `before`, (R, D), without gradient, in place; `time` is one or (R, 1)."""
         after = self.mix(before, at.gate, at.update)  # (R, D)
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
         wide = slot[:, :, None].expand(-1, 1, self.width)  # (R, 1, D)
@@ -299,10 +287,8 @@ class EntityModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read documents with ``tokens`` and ``latents``, the codes of their mentions.
-
-        Those without mentions count like others, those without words are left out.
-        """
+        """Read documents, those without words left out, with ``tokens`` and the codes of their
+        mentions."""
         caps = self.options.maximum_length, self.options.maximum_entities
         for document, tokens in encode_with_text(corpus, split, vocabulary):
             codes = mention_codes(chosen_mentions(document.spans, *caps), len(tokens))

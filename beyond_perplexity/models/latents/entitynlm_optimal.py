@@ -1,10 +1,9 @@
 """The optimal proposal for EntityNLM: z of a word in proportion to what it makes of the word.
 
-h_t does not depend on z, and l has no say in the word that a mention starts with. So all that can
-happen at a word are: no mention, or the start of one of a new entity or of one of those so far. For
-each, p(t, e | past) p(x_t | t, e, past) is formed exactly, one is drawn in proportion, then l from
-p(l | e). A particle's weight grows by the sum of all. The temperature is local. Each distinct
-vector of an entity, known by the words that made it, is scored once for all particles.
+h_t does not depend on z, and l has no say in the word that a mention starts with. So for no
+mention, and for the start of one of a new entity or of each so far, p(t, e | past) p(x_t | t, e,
+past) is formed exactly, one is drawn in proportion, then l from p(l | e). A particle's weight grows
+by the sum of all. The temperature is local. Each distinct vector of an entity is scored once.
 
 K particles, S = 2 + E choices of a word (none, new, each entity), E entities at most, M words of a
 mention at most, D width, G distinct vectors.

@@ -1,9 +1,9 @@
 """Scoring known mentions of documents, many rows at once.
 
-The vector of an entity depends on the words that mentioned it, and on nothing else of z. So the
-vectors of all rows are the nodes of a tree: a node is a chain of mention words, its parent the
-chain without the last. Each node is worked out once, however many rows share it, level by level;
-the choices of all rows then follow without a walk through the text.
+The vector of an entity depends on the words that mentioned it, and on nothing else of z. So those
+of all rows are nodes of a tree, each a chain of mention words under the chain without the last,
+worked out once, level by level; the choices of all rows then follow without a walk through the
+text.
 
 B instances, R rows, T words, D width, E entities at most, M words of a mention at most, A
 temperatures. N mention words ("visits") of all rows, S mentions, G nodes.

@@ -1,9 +1,8 @@
 """The proposal for EntityNLM: the same choices of t, e and l, read off the text.
 
-It has an LSTM and entity vectors of its own. What it sees of the text x_0 ... x_{T−1} when it
-decides on z_t: `causal` x_0 ... x_{t−1}, as the model itself ("no peeking" in Logan, Gardner and
-Singh 2020); `peeking` x_t too, as in their experiments; `bidirectional` all of x. The temperature
-is local: the logits of each choice are divided by it.
+It has an LSTM and entity vectors of its own. Of the text it sees at z_t: `causal` x_0 ... x_{t−1},
+as the model ("no peeking" in Logan, Gardner & Singh 2020); `peeking` x_t too, as in their
+experiments; `bidirectional` all of x. The logits of each choice are divided by the temperature.
 
 B instances, R rows, T words, D width, W entries of a row of z, A temperatures.
 """
@@ -39,10 +38,8 @@ from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
 class EntityTaggerOptions(EntityOptions):
     """Architecture of the proposal for EntityNLM; its two maxima are to be those of the model.
 
-    Attributes
-    ----------
-    context : "peeking", "causal" or "bidirectional"
-        What z of a word is predicted from: the words up to it, those before it, or the whole text.
+    context: What z of a word is predicted from: the words up to it, those before it, or the whole
+        text.
     """
 
     context: Literal["peeking", "causal", "bidirectional"] = "peeking"

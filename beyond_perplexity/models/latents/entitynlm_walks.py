@@ -111,10 +111,8 @@ class EntityState(NamedTuple):
     def draw(
         self, at: Steps, time: int | Tensor, uniforms: Tensor, temperature: float, most: int
     ) -> Tensor:
-        """Draw the codes of words at a time, int64, (K,), with numbers (K, 3) for t, e and l.
-
-        `time`: one, or (K, 1); `most`: no particle has more entities than that.
-        """
+        """Draw the codes of words at a time, int64, (K,), by numbers (K, 3) for t, e and l; `time`
+        is one or (K, 1), and no particle has more than `most` entities."""
         heads, memory = self.heads, self.memory
         mention = begins(at.begin, uniforms[:, 0], temperature)  # (K,)
         logits = heads.entity_logits(at, memory, time, most)  # (K, 1 + most)
@@ -154,11 +152,8 @@ class EntityState(NamedTuple):
     def list_codes(
         self, at: Steps, nothing: Tensor, starts: Tensor, begin: Tensor | float, temperature: float
     ) -> Continuations:
-        """List what may follow hypotheses at a word, with log q.
-
-        `nothing`, (K, 1), is that of no mention, `begin`, (K, 1), with `starts`, (K, S), that of
-        mentions of a new entity and of each so far; their lengths are added.
-        """
+        """List what may follow hypotheses, with log q: `nothing`, (K, 1), of no mention; `begin` +
+        `starts`, (K, S), plus that of a length, of mentions of a new entity and of each so far."""
         heads, known = self.heads, self.memory.known[:, None]  # (K, 1)
         positions = torch.arange(starts.shape[1], device=known.device)  # (S,)
         entity = torch.where(positions == 0, known, positions - 1)  # (K, S)
@@ -182,10 +177,8 @@ class EntityState(NamedTuple):
 
 @torch.no_grad()
 def sample(state: EntityState, lengths: Tensor, uniforms: Tensor, temperature: float) -> Tensor:
-    """Draw one row of codes a row, int64, (R, T), for rows (R,) of documents of those lengths.
-
-    Word i uses the numbers `WORD_DRAWS` i and the next two, for t, e and l.
-    """
+    """Draw a row of codes each, int64, (R, T), for documents of `lengths`, (R,); word i uses the
+    numbers from `WORD_DRAWS` i on for t, e and l."""
     owner, width = state.owner, state.steps.begin.shape[1]
     lots = uniforms[:, : WORD_DRAWS * width].unflatten(1, (width, WORD_DRAWS))  # (R, T, 3)
     times = torch.arange(width + 1, device=owner.device)  # (T + 1,)

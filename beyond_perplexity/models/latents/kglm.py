@@ -1,10 +1,9 @@
 """KGLM, the knowledge graph language model (Logan, Liu, Peters, Gardner & Singh 2019).
 
-Each token has a latent: no mention, or a mention of an entity that is new, related to a recent one
-by an edge of a knowledge graph, or ongoing; see `kglm_latents` for their distribution. A word is
-then generated or, in a mention, copied from an alias of the entity; see `kglm_words`. The end is a
-word like any other that only no mention generates: the last latent is none, at the cost of its
-probability. The parts of h are `Streams`.
+A token's latent is no mention, or one of an entity that is new, related to a recent one by an edge
+of a knowledge graph, or ongoing (`kglm_latents`); a word is generated or, in a mention, copied from
+an alias (`kglm_words`). The end is a word that only no mention generates: the last latent is none,
+at the cost of its probability. The parts of h are `Streams`.
 
 B instances, R rows, T tokens, P positions (at least T + 1), K particles, V ids, N entities, D
 embedding size, d of the graph's embeddings, S aliases of an entity, L words of an alias, W words of
@@ -47,16 +46,10 @@ from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary, split_words
 class KGLMOptions(AWDOptions):
     """Architecture of KGLM.
 
-    Attributes
-    ----------
-    aliases : int
-        Aliases of an entity that can be copied from, at most.
-    alias_words : int
-        Words of an alias; longer ones are cut.
-    count_eos : bool
-        T counts the end of a document, and log p has it.
-    train_eos : bool
-        The training loss has the end too; where log p has it, it must.
+    aliases: Aliases of an entity that can be copied from, at most.
+    alias_words: Words of an alias; longer ones are cut.
+    count_eos: T counts the end of a document, and log p has it.
+    train_eos: The training loss has the end too; where log p has it, it must.
     """
 
     aliases: Count = 4
@@ -97,11 +90,8 @@ class LinkParticles(NamedTuple):
 
 
 class KGLM(LinkedWords, LatentModel):
-    """A distribution of documents and of their links to a knowledge graph.
-
-    Parameters and errors are those of `GraphModule`; latents are codes as in `kglm_instances`.
-    `unknown_cost`: nats that a word costs which is generated as ``<unk>``.
-    """
+    """A distribution of documents and of their links to a knowledge graph; `unknown_cost` is the
+    nats that a word costs which is generated as ``<unk>``."""
 
     unknown_cost = 0.0
     particles_at_once = 4096
@@ -229,10 +219,10 @@ class KGLM(LinkedWords, LatentModel):
     def unknown_penalty(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, unknown_types: int
     ) -> Tensor:
-        """Return what unknown words cost of log p(x, z), nats, float64, (R,).
+        """Return what unknown words cost of log p(x, z), nats, float64, (R,); a copy costs nothing.
 
-        Where a word is generated, p(<unk>) is shared by all U unknown types; a copy costs nothing.
-        Of a word that is both, the sum of the two counts: ln (g + c) − ln (g / U + c).
+        Where a word is generated, all U unknown types share p(<unk>). Of a word that is both, the
+        sum of the two counts: ln (g + c) − ln (g / U + c).
         """
         encoded = self.prepare(batch)
         streams, width, each = encoded.streams, batch.tokens.shape[1], math.log(unknown_types)
@@ -314,10 +304,8 @@ class KGLM(LinkedWords, LatentModel):
 
     @torch.no_grad()
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
-        """Describe a row of codes: ``mentions`` with start, end, entity, kind, relation, parent.
-
-        The edge is the most probable of those that the latent sums over, null for a new entity.
-        """
+        """Describe ``mentions`` with start, end, entity and kind, and the relation and parent of
+        the most probable edge that the latent sums over, null for a new entity."""
         batch = InstanceBatch.of([instance]).to(self.device)
         streams = self.read(batch)
         codes = latent.to(self.device)[None]  # (1, W)

@@ -42,18 +42,11 @@ class TransEOptions(Limited):
 
     The published KGLM has dimension 256.
 
-    Attributes
-    ----------
-    dimension : int
-        d, the width of the embeddings of entities and relations.
-    margin : float
-        By how much a corrupted triple has to be farther from its translation than a true one.
-    learning_rate : float
-        Learning rate of plain gradient descent on the sum over a batch.
-    epochs : int
-        Passes over the triples.
-    batch_size : int
-        Triples of a step.
+    dimension: d, the width of the embeddings of entities and relations.
+    margin: By how much a corrupted triple has to be farther from its translation than a true one.
+    learning_rate: Learning rate of plain gradient descent on the sum over a batch.
+    epochs: Passes over the triples.
+    batch_size: Triples of a step.
     """
 
     dimension: Count = 32
@@ -72,14 +65,11 @@ def triple_distances(entities: Tensor, relations: Tensor, triples: Tensor) -> Te
 def embed(
     triples: np.ndarray, n_entities: int, n_relations: int, options: TransEOptions, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Train TransE (Bordes et al. 2013) by the margin loss with filtered negatives.
+    """Train TransE (Bordes et al. 2013): entities, float32, (N, d), and relations, float32, (R, d).
 
-    Each true triple, of (M, 3) distinct ones, int64, is set against one whose subject or object is
-    replaced by another entity of the triples, so that no true triple comes out. Entities are kept
-    on the unit sphere; those without a triple, and relations without one, keep their random unit
-    vectors.
-
-    Returns `entities`: float32, (N, d); `relations`: float32, (R, d).
+    The margin loss sets each triple, of (M, 3) distinct ones, int64, against one with another
+    subject or object that is no true triple. Entities stay on the unit sphere; those without a
+    triple, and relations without one, keep their random unit vectors.
     """
     draw = stream(seed, "embed_graph/initialize")
     tables = [
@@ -116,10 +106,8 @@ class Negatives:
     def pairs(
         self, triples: np.ndarray, draw: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return true triples and a corruption of each, int64, (C', 3).
-
-        A triple for which `ATTEMPTS` draws give no false one is left out.
-        """
+        """Return true triples and a corruption of each, int64, (C', 3), without those for which
+        `ATTEMPTS` draws give no false one."""
         false = triples.copy()
         sides = 2 * draw.integers(0, 2, len(triples))
         open_ = np.arange(len(triples))
@@ -136,12 +124,8 @@ class Negatives:
 def step(
     entities: Tensor, relations: Tensor, true: Tensor, false: Tensor, options: TransEOptions
 ) -> None:
-    """Take one step of gradient descent on Σ max(0, margin + ‖true‖ − ‖false‖), in place.
-
-    Only the rows that occur are touched; those of entities are put back on the unit sphere.
-
-    `entities`: float32, (N, d); `relations`: float32, (R, d); `true`, `false`: int64, (C, 3).
-    """
+    """Take a step of gradient descent on Σ max(0, margin + ‖true‖ − ‖false‖), triples (C, 3), in
+    place, in the rows that occur; entities, float32, (N, d), go back to the unit sphere."""
     both = torch.cat([true, false])  # (2C, 3)
     ends, rows = both[:, [0, 2]].unique(return_inverse=True)  # (U,), (2C, 2)
     kinds, columns = both[:, 1].unique(return_inverse=True)  # (K,), (2C,)
@@ -160,18 +144,13 @@ def step(
 class GraphOptions(TransEOptions):
     """How the graph of a corpus is made and embedded.
 
-    Attributes
-    ----------
-    cutoff : int
-        An entity counts as recent for this many tokens after its last one.
-    reflexive : bool
-        Every entity gets an edge to itself, so that what is mentioned again soon is related to
-        itself; without it, it is new again.
-    name_aliases : bool
-        The name of an entity is its first alias, without a qualifier in parentheses at its end;
-        false for identifiers such as Q42.
-    surface_aliases : bool
-        What mentions in the training split read is an alias too, the most frequent first.
+    cutoff: An entity counts as recent for this many tokens after its last one.
+    reflexive: Every entity gets an edge to itself, so that what is mentioned again soon is related
+        to itself; without it, it is new again.
+    name_aliases: The name of an entity is its first alias, without a qualifier in parentheses at
+        its end; false for identifiers such as Q42.
+    surface_aliases: What mentions in the training split read is an alias too, the most frequent
+        first.
     """
 
     cutoff: Count = 30
@@ -191,11 +170,8 @@ def embed_corpus_graph(
     """Write the graph of a corpus, embedded by TransE, to a safetensors file, atomically.
 
     Tensors: those of `KnowledgeGraph`, and ``aliases`` with ``alias_ends``; metadata: ``options``
-    and ``record``. Names and aliases are cleaned like the text. The reflexive relation is not
-    trained: its translation would be none, and its logit always 0.
-
-    Raises InputError when a table is missing or has other columns, there is no entity, or a mention
-    is of no document.
+    and ``record``. The reflexive relation is not trained: its translation would be none, and its
+    logit 0. A missing or other table, no entity, or a mention of no document is an `InputError`.
     """
     triples = sorted({*_rows(corpus.knowledge_graph, KNOWLEDGE_GRAPH)})
     surfaces = _surfaces(corpus)

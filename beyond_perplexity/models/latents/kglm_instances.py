@@ -50,10 +50,8 @@ def unpack_strings(packed: Tensor) -> list[str]:
 
 
 def ranges(start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-    """Write out Q ranges [start, end) of whole numbers, int64, (Q,), one after the other.
-
-    Returns the range that each number belongs to, rising, and the number, int64, (X,) each.
-    """
+    """Write out Q ranges [start, end) of whole numbers, int64, (Q,), one after the other: the range
+    that each number belongs to, rising, and the number, int64, (X,) each."""
     counts = end - start  # (Q,)
     owner = torch.repeat_interleave(counts)  # (X,)
     shift = start - (counts.cumsum(0) - counts)  # (Q,)
@@ -69,11 +67,8 @@ def find_key(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class KnowledgeGraph(nn.Module):
-    """Edges by subject (compressed sparse rows), embeddings and names; nothing of it is trained.
-
-    `sizes`: the entries of `SIZES`; the tables are filled by `load_state_dict`. An entity counts as
-    recent for `cutoff` tokens after its last one: a model and its proposals have to agree on it.
-    """
+    """Edges by subject (compressed sparse rows), embeddings and names, none of them trained; an
+    entity is recent for `cutoff` tokens after its last one, for a model and its proposals alike."""
 
     entities: Tensor  # (N, d), embeddings
     relations: Tensor  # (R, d), embeddings
@@ -159,11 +154,8 @@ class KnowledgeGraph(nn.Module):
 
 
 class Spellings:
-    """Which alias words texts are spelled with.
-
-    ``<unk>`` written in a text (or in an alias that was taken from one) stands for some word that
-    nobody knows, so it has no spelling and is never copied.
-    """
+    """Which alias words texts are spelled with; ``<unk>`` written in a text or alias stands for
+    some word that nobody knows, so it has no spelling and is never copied."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self._numbers = {word: number for number, word in enumerate(graph.alias_vocabulary())}
@@ -176,10 +168,8 @@ class Spellings:
 
 
 def read_graph(path: Path) -> tuple[KnowledgeGraph, list[list[str]]]:
-    """Read what ``scripts.embed_graph`` wrote, and the aliases of each entity, foremost first.
-
-    Raises InputError when the file is missing or foreign.
-    """
+    """Read what ``scripts.embed_graph`` wrote, and the aliases of each entity, foremost first; a
+    file that is missing or foreign is an `InputError`."""
     if not path.is_file():
         raise InputError(f"{path}: is missing; make it with python -m scripts.embed_graph")
     try:
@@ -204,12 +194,8 @@ NONE, ONGOING, NEW, RELATED = range(4)
 def encode_latents(
     spans: Iterable[tuple[int, int, int]], n_tokens: int, edges: np.ndarray, graph: KnowledgeGraph
 ) -> np.ndarray:
-    """Write the mentions of a document of T tokens, [start, end) and entity, as codes, int64, (T,).
-
-    A mention is related when one of the `edges`, ``graph.edge_keys``, leads to its entity from one
-    that was mentioned in the last ``graph.cutoff`` tokens, else new. Of those that overlap one
-    counts (see `without_overlaps`).
-    """
+    """Write mentions, [start, end) and entity, as codes, int64, (T,), without overlaps: related
+    where an edge leads there from an entity of the last ``graph.cutoff`` tokens, else new."""
     codes = np.zeros(n_tokens, np.int64)
     last: dict[int, int] = {}  # entity -> its last token
     for start, end, entity in latent_instances.without_overlaps(spans):
@@ -242,11 +228,8 @@ def decode_latents(codes: Iterable[int]) -> Iterator[tuple[int, int, int, int]]:
 def linked_documents(
     corpus: latent_instances.CorpusFiles, split: str, vocabulary: Vocabulary, graph: KnowledgeGraph
 ) -> Iterator[latent_instances.Instance]:
-    """Stream the documents of a split with ``tokens``, ``spellings`` and ``latents``, (T,) each.
-
-    Those without a mention are instances too. Raises InputError as `encode_with_text`, or when a
-    mention is of an entity that the graph lacks.
-    """
+    """Stream a split's documents with ``tokens``, ``spellings`` and ``latents``, (T,) each; a
+    mention of an entity that the graph lacks is an `InputError`."""
     numbers = {name: number for number, name in enumerate(graph.entity_names())}
     edges, spellings = graph.edge_keys.cpu().numpy(), Spellings(graph)
     for document, tokens in latent_instances.encode_with_text(corpus, split, vocabulary):

@@ -72,10 +72,8 @@ class Reading:
     possible: Tensor
 
     def mentions(self, owner: Tensor, positions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """List the Q tokens in mentions: row, column, flat position, entity, int64, (Q,) each.
-
-        `owner`: int64, (R,): the instance of each row; `positions`: P.
-        """
+        """List the Q tokens in mentions: row, column, flat position, entity, int64, (Q,) each;
+        `owner`, int64, (R,), is the instance of each row, `positions` P."""
         row, column = (self.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
         return row, column, owner[row] * positions + column, self.entities[row, column]
 
@@ -109,10 +107,8 @@ def read_latents(latents: Tensor, lengths: Tensor, positions: int) -> Reading:
 
 
 def segment_logsumexp(values: Tensor, owner: Tensor, count: int) -> Tensor:
-    """Return log Σ exp of the values (X, A) of each owner, (count, A); −inf for none.
-
-    Where a sum is empty its gradient is zero.
-    """
+    """Return log Σ exp of the values (X, A) of each owner, (count, A); −inf, with gradient zero,
+    for none."""
     index = owner[:, None].expand_as(values)  # (X, A)
     empty = values.new_full((count, values.shape[1]), -torch.inf)  # (count, A)
     top = empty.scatter_reduce(0, index, values.detach(), "amax")  # (count, A)
@@ -123,10 +119,7 @@ def segment_logsumexp(values: Tensor, owner: Tensor, count: int) -> Tensor:
 
 
 class LatentHeads(nn.Module):
-    """The distribution of latents over the streams of an encoder.
-
-    `width`: D.
-    """
+    """The distribution of latents over the streams of an encoder, D wide."""
 
     def __init__(self, width: int, graph: kglm_instances.KnowledgeGraph) -> None:
         super().__init__()
@@ -165,10 +158,8 @@ class LatentHeads(nn.Module):
         return torch.addmm(self.entity_bias, mixed, self.graph.entities.T)  # (X, N)
 
     def entity_logits_at(self, streams: Streams, position: int) -> Tensor:
-        """Return the logits of new entities at one flat position, (1, N).
-
-        Those of its neighbours are held as well: draws go from word to word.
-        """
+        """Return the logits of new entities at a flat position, (1, N), and hold its neighbours',
+        as draws go from word to word."""
         first = position // ENTITY_CHUNK * ENTITY_CHUNK
         if streams.kept is not None:
             held = [key for key in streams.kept if key[0] == "logits"]
@@ -184,10 +175,8 @@ class LatentHeads(nn.Module):
     def _entity_totals(
         self, streams: Streams, temperatures: Sequence[float], wanted: Tensor
     ) -> Tensor:
-        """Return the logsumexp of the logits of new entities / τ, float64, (B · P, A).
-
-        In training just the `wanted` positions are worked out, else all of them, once.
-        """
+        """Return the logsumexp of the logits of new entities / τ, float64, (B · P, A), in training
+        just at the `wanted` positions, else everywhere, once."""
         kept = streams.kept
         count = streams.token[..., 0].numel()
         if kept is None:
@@ -234,10 +223,8 @@ class LatentHeads(nn.Module):
     def log_prob(
         self, streams: Streams, owner: Tensor, reading: Reading, temperatures: Sequence[float]
     ) -> Tensor:
-        """Return log p_τ(z) of rows of latents, nats, float64, (R, A).
-
-        `streams`: with at least T positions; `owner`: int64, (R,); `reading`: of the R rows.
-        """
+        """Return log p_τ(z) of rows of latents, nats, float64, (R, A), over streams of at least T
+        positions."""
         width = reading.kinds.shape[1]
         position = torch.arange(width, device=owner.device)  # (T,)
         flat = owner[:, None] * streams.positions + position  # (R, T)
@@ -294,9 +281,9 @@ class LatentHeads(nn.Module):
     ) -> Tensor:
         """Return log p_τ(o) of related entities, float64, (Q, A); −inf where no edge leads there.
 
-        `flat`, `entities`: int64, (Q,): flat positions, and the o that begin there; `parents`:
-        int64, (X,) each: positions in the list of Q, rising, and the recent entities with edges
-        there, each once. Their order decides how sums round: the most recent first.
+        `flat`, `entities`: flat positions and the o that begin there, int64, (Q,); `parents`:
+        positions in the list of Q, rising, and the recent entities with edges there, each once,
+        int64, (X,). Their order decides how sums round: the most recent first.
         """
         query, subjects = parents
         below = 1 / torch.tensor(temperatures, dtype=torch.float64, device=flat.device)  # (A,)
@@ -317,10 +304,8 @@ class LatentHeads(nn.Module):
         return torch.where(above == -torch.inf, above, above - total)
 
     def parents(self, reading: Reading, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Find the recent entities with edges, each once, at Q tokens: (query, entity), (X,).
-
-        Of a query the most recent comes first.
-        """
+        """Find the recent entities with edges, each once, at Q tokens, a query's most recent first:
+        (query, entity), (X,)."""
         entities = reading.entities  # (R, T)
         back = torch.arange(1, self.graph.cutoff + 1, device=rows.device)  # (C,)
         position = columns[:, None] - back  # (Q, C)

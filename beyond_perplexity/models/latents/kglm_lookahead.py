@@ -1,20 +1,17 @@
 """What is worked out of a document once, so that KGLM's latents can be chosen word by word.
 
-* Which entities can say a word by a copy: an index from spellings to entities. Of a common word
-  those that are most probable as new ones are taken, and those of the words beside it that go on or
-  began before ("of asia"); the others that have it are *far*. All that do not have it are the
-  *rest*.
+* Which entities can copy a word: an index from spellings to entities. Of a common word the most
+  probable as new ones are taken, and those of the words beside it that go on or began before ("of
+  asia"); the others that have it are *far*. All that do not have it are the *rest*.
 * For each such pair of a position and an entity log p(x_t | h, e), and how much better the text
-  goes on with e as the current entity than without one: a backward message
-  ρ_t(e) = β_t(e) / β_t(none), β the probability of the words from t + 1 on. It is approximate: but
-  for mentions of e itself it takes a related entity for a new one, and takes it that some entity is
-  recent. Nothing that uses ρ needs more: it is part of a proposal, and of what particles promise
-  (Guarniero, Johansen & Lee 2017).
-* How much better the text is where e, being recent, is mentioned again, by an edge to itself: what
-  a mention of e promises, beyond its words, for as long as e is recent. Which other parents there
-  will be is not known: e is taken for one of `RECENT_PARENTS` alike.
+  goes on with e as the current entity than without one: ρ_t(e) = β_t(e) / β_t(none), β the
+  probability of the words from t + 1 on. But for mentions of e itself it takes a related entity for
+  a new one, and takes it that some entity is recent: it need not be exact, as it is part of a
+  proposal, and of what particles promise (Guarniero, Johansen & Lee 2017).
+* How much better the text is where e, being recent, is mentioned again, by an edge to itself, for
+  as long as it is recent. The other parents are not known: e is one of `RECENT_PARENTS` alike.
 * What stands for the others: of far ones the mean of those that were looked at there, of the rest
-  what a mention generates on average, in the document, beside what is generated without one.
+  what a mention generates on average in the document, beside what is generated without one.
 
 B instances, P positions, N entities, W spellings, X pairs of a position and an entity that are
 looked at, Y far ones.
@@ -102,10 +99,8 @@ class LookAhead(NamedTuple):
         return self.keys, self.as_new / temperature
 
     def word_of(self, keys: Tensor, flat: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log p(x | e) ρ(e), about, for keys (Q,) of flat positions (Q,).
-
-        And whether it was looked at one by one, so that ρ(e) has what e promises, bool, (Q,).
-        """
+        """Return about log p(x | e) ρ(e) of keys (Q,) at flat positions (Q,), and whether each was
+        looked at, so that ρ(e) has what e promises, bool, (Q,)."""
         far = find_key(self.far_keys, keys)[1]  # (Q,)
         other = torch.where(far, self.far.as_word[flat], self.rest.as_word[flat])  # (Q,)
         spot, there = find_key(self.keys, keys)  # (Q,), (Q,)
@@ -245,11 +240,10 @@ class _Messages:
         shares: tuple[Tensor, Tensor],
         length: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return log ρ, `LookAhead.again`, and log p(x | e) ρ(e) of far ones and of the rest.
+        """Return log ρ, `LookAhead.again`, (X,), and log p(x | e) ρ(e) of far and rest, (P,).
 
-        (X,), (X,), (P,), (P,). `words`, `new`: (X,): log p(x | e) and log p(e); `other`: (P,): log
-        p(x | e) of an entity of the rest, about; `shares`: (P,) each: log p of a new entity that is
-        far, or of the rest; `length`: T.
+        `words`, `new`: log p(x | e) and log p(e), (X,); `other`: about log p(x | e) of the rest,
+        (P,); `shares`: log p of a new entity that is far, or of the rest, (P,) each; `length`: T.
         """
         rho, again = torch.zeros_like(words), torch.full_like(words, -math.inf)  # (X,), (X,)
         width = int(self.column.max()) + 1 if len(words) else 0

@@ -1,16 +1,15 @@
 """The optimal proposal for KGLM: the latent of a word in proportion to what it makes of the text.
 
-KGLM's recurrent state does not depend on z. So at each word the few latents that can say it are
-listed with p(z_t | past) p(x_t | z_t) ρ_t: none, ongoing, the entities whose aliases have the word
-(as new ones, or as related ones where an edge leads), and with an estimate in place of p(x_t | z_t)
-ρ_t all other entities, so that no latent is missed. ρ is the look-ahead of `kglm_lookahead`. One is
-drawn in proportion; a particle's weight times what it promises grows by the same, whichever is
-drawn, but for the estimates and what ρ leaves out.
+KGLM's recurrent state does not depend on z. So the latents that can say a word are listed with
+p(z_t | past) p(x_t | z_t) ρ_t: none, ongoing, the entities whose aliases have it, new or related,
+and all others with an estimate of p(x_t | z_t) ρ_t, so that no latent is missed. One is drawn in
+proportion; a particle's weight times what it promises grows by the same, whichever is drawn, but
+for the estimates and what ρ (`kglm_lookahead`) leaves out.
 
 Temperatures divide the logarithms of what is listed; among far ones and the rest, draws are as in
-the model. What is recent promises to be mentioned again, and keeps that promise whatever is drawn,
-but for the entity that is: its promise is made anew, as a part of ρ_t. K rows (particles), G
-distinct ones of them at a word, N entities, X related ones, C recent tokens.
+the model. What is recent keeps its promise to be mentioned again whatever is drawn, but for the
+entity that is: its promise is made anew, as a part of ρ_t. K rows (particles), G distinct ones of
+them at a word, N entities, X related ones, C recent tokens.
 """
 
 from __future__ import annotations
@@ -236,10 +235,8 @@ class OptimalLinks(OptimalProposal):
     def _promises(
         self, ahead: LookAhead, owner: Tensor, recent: Tensor, time: int, positions: int
     ) -> tuple[Tensor, Tensor]:
-        """Return what each recent entity of rows, (G, C), promises after a word.
-
-        Keys, row · N + entity, rising, and logarithms, (Q,) each.
-        """
+        """Return what each recent entity of rows, (G, C), promises after a word: keys row · N +
+        entity, rising, and logarithms, (Q,) each."""
         count, cutoff = self.model.graph.n_entities, recent.shape[1]
         row, slot = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
         entity = recent[row, slot]  # (Q,)
@@ -285,10 +282,8 @@ class OptimalLinks(OptimalProposal):
 
 
 def _distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the distinct ones among rows of whole numbers (K, C): (G, C), and which each is, (K,).
-
-    By a hash of each, as sorting whole rows takes longer than all that is done with them.
-    """
+    """Find the distinct rows of whole numbers (K, C): (G, C), and which each is, (K,), by hashes,
+    as sorting whole rows takes longer than all that is done with them."""
     factors = torch.full((rows.shape[1],), _FACTOR, device=rows.device).cumprod(0)  # (C,)
     group = (rows * factors).sum(1).unique(return_inverse=True)[1]  # (K,)
     first = torch.empty_like(group).scatter_(0, group, torch.arange(len(group), device=rows.device))
@@ -307,10 +302,8 @@ def _look_up(keys: Tensor, values: Tensor, wanted: Tensor, otherwise: float = -m
 
 
 def _draw_in_segments(logits: Tensor, owner: Tensor, wanted: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw a position of some segments, `wanted`, (Q,), none of them empty: int64, (Q,).
-
-    `logits`: float64, (X,); `owner`: int64, (X,), rising: the segment of each; `uniforms`: (Q,).
-    """
+    """Draw a position of each `wanted` segment, (Q,), none empty, by `uniforms`, (Q,): int64, (Q,);
+    of the `logits`, float64, (X,), `owner`, rising, are the segments."""
     start = torch.searchsorted(owner, wanted)  # (Q,)
     end = torch.searchsorted(owner, wanted, right=True)  # (Q,)
     # (Q, Y)

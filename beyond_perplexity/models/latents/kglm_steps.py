@@ -1,8 +1,7 @@
 """KGLM's latents token by token, for many particles of documents at once.
 
-Documents and latents are drawn so too, (x, z) ~ p. An unknown word that is generated is one of the
-U unknown types, all as probable as each other: a word of an alias, or one that nothing is known of,
-written ``<unk>``. So p is that of the model with unknown words penalized.
+Documents and latents are drawn so too, (x, z) ~ p of the penalized model: an unknown word that is
+generated is one of U types, all as probable: a word of an alias, or any other, written ``<unk>``.
 
 K particles, N entities, C tokens of recency, Q of the particles, X pairs of one of these and an
 entity, G edges of one entity at most, R rows (documents of a block, in whole quanta), V ids, S
@@ -119,10 +118,8 @@ class LatentState(NamedTuple):
         return self._replace(memory=self.memory.follow(codes, time))
 
     def advance(self, time: int, codes: Tensor, temperature: float) -> tuple[Tensor, LatentState]:
-        """Take codes, (K,), for a token: their log probability, float64, (K,), the new state.
-
-        The terms are those that `LatentHeads.log_prob` adds up, to the last bit on a CPU.
-        """
+        """Take codes, (K,), for a token: their log probability, float64, (K,), of the terms of
+        `LatentHeads.log_prob`, to the last bit on a CPU, and the new state."""
         kinds, entities = split_link_codes(codes)  # (K,), (K,)
         every = self.kind_log_probs(time, temperature)  # (K, kinds)
         log_prob = every[torch.arange(len(kinds), device=kinds.device), kinds]  # (K,)
@@ -139,10 +136,8 @@ class LatentState(NamedTuple):
         return log_prob, self.follow(codes, time)
 
     def draw(self, position: int, draws: Tensor, temperature: float) -> Tensor:
-        """Draw the codes of a token as `advance` gives them probabilities, int64, (K,).
-
-        `position`: the token's position in the streams; `draws`: float64 in [0, 1), (K, 3).
-        """
+        """Draw the codes of the token at a position of the streams as `advance` gives them
+        probabilities, int64, (K,), by numbers in [0, 1), float64, (K, 3)."""
         sums = self.kind_log_probs(position, temperature).exp().cumsum(-1)  # (K, kinds)
         kind = invert(sums, draws[:, :1])[:, 0]  # (K,)
         entity = torch.full_like(kind, -1)  # (K,)
@@ -185,10 +180,8 @@ class LatentState(NamedTuple):
 def linked_entities(
     heads: LatentHeads, streams: Streams, flat: Tensor, recent: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """List where edges from recent entities, (K, C), at flat positions, (K,), lead.
-
-    Returns row and entity, int64, rising, and log p_τ(o), float64, (X,) each.
-    """
+    """List where edges from recent entities, (K, C), at flat positions, (K,), lead: row and entity,
+    int64, rising, and log p_τ(o), float64, (X,) each."""
     graph = heads.graph
     rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
     parents = recent[rows, slots]  # (Q,)
@@ -231,11 +224,8 @@ class _Encoder:
 def draw_linked_texts(
     model: KGLM, count: int, lots: Iterator[Tensor], longest: int, types: int
 ) -> np.ndarray:
-    """Draw documents of at most T words, and what comes after the last of them.
-
-    Of each word the id, `EOS` from the end on, the spelling where it is copied or unknown,
-    `UNSPELLED` elsewhere, and the code: int64, (R, T, 3).
-    """
+    """Draw documents of at most T words and what follows: ids, `EOS` from the end on, spellings of
+    what is copied or unknown, `UNSPELLED` elsewhere, and codes, int64, (R, T, 3)."""
     reader, rows = _Encoder(model), torch.arange(count, device=model.device)  # (R,)
     words, ones = torch.full_like(rows, BOS), torch.ones_like(rows)  # (R,)
     unknown = functional.pad(model.unknown_spellings, (0, 1), value=UNSPELLED)  # (A + 1,)

@@ -1,8 +1,5 @@
 """Proposals for KGLM: the same distribution of latents, over an encoder that reads the words.
 
-What the encoder has read when it gives the latent of token t: the words before it (``causal``, no
-peeking), the word itself too (``peeking``), or the whole document (``bidirectional``).
-
 B instances, R rows, T tokens, C tokens of recency, N entities, A temperatures, K hypotheses of a
 beam or particles, Q and X flat lists.
 """
@@ -38,11 +35,8 @@ from beyond_perplexity.vocabulary import BOS
 class TaggerOptions(AWDOptions):
     """Architecture of a proposal for KGLM.
 
-    Attributes
-    ----------
-    context : "causal", "peeking" or "bidirectional"
-        What a token's latent depends on: the words before it; these and the word itself; all words
-        of the document.
+    context: What a token's latent depends on: the words before it; these and the word itself; all
+        words of the document.
     """
 
     context: Literal["causal", "peeking", "bidirectional"] = "peeking"

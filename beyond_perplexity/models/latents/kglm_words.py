@@ -7,11 +7,10 @@ One softmax over
 * the positions of the entity's aliases, with logits h · tanh(W LSTM(alias));
 
 and p(x) sums all that give x. A position gives x when it is the same string, known to the
-vocabulary or not (`kglm_instances.SPELLINGS`). A word that is unknown to it is generated as
-``<unk>``, with all of p(``<unk>``); where unknown words are penalized, each of the U types that the
-vocabulary lacks has p(``<unk>``) / U, and copies cost nothing. With the penalty the probabilities
-of all texts sum to 1 (aliases having no more than U of these words); without it those of texts that
-agree in their ids, unknown words merged, to no more.
+vocabulary or not. An unknown word is generated as ``<unk>``, with all of p(``<unk>``), or, where it
+is penalized, with p(``<unk>``) / U of each of the U types that the vocabulary lacks; copies cost
+nothing. So penalized, the probabilities of all texts sum to 1 (aliases having no more than U of
+these words), else those of texts that agree in their ids, unknown words merged, to no more.
 
 B instances, P positions, V ids, D embedding size, d of the graph's embeddings, S aliases of an
 entity, L words of an alias, X pairs of a position and an entity, Y entities, R rows that are drawn,
@@ -44,10 +43,7 @@ from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 
 class GraphModule(LatentModule):
-    """KGLM and its proposals: the graph that they share, of sizes `graph`, and what they read.
-
-    Raises InputError when an option is unknown or wrong.
-    """
+    """KGLM and its proposals: the graph that they share, of sizes `graph`, and what they read."""
 
     shapes = MappingProxyType({"graph": {}})
     heads: LatentHeads
@@ -78,10 +74,8 @@ class GraphModule(LatentModule):
 
     @abstractmethod
     def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Read documents: what `LatentHeads.split` takes, and the penalty per token.
-
-        `tokens`: int64, (B, T); `lengths`: int64, (B,): how many of them are words.
-        """
+        """Read documents, int64, (B, T), with lengths (B,), as `LatentHeads.split` takes them, and
+        the penalty per token."""
 
     def learnable(self, batch: InstanceBatch) -> tuple[Streams, Tensor]:
         """Read documents together, with a gradient: their streams and the penalty per token."""
@@ -165,10 +159,8 @@ class LinkedWords(GraphModule):
     def score_pairs(
         self, streams: Streams, targets: Targets, flat: Tensor, entities: Tensor
     ) -> Tensor:
-        """Return log p(x | h, mention of e), generated and copied, float64, (X, 2).
-
-        `flat`: int64, (X,): positions of the flat batch; `entities`: int64, (X,).
-        """
+        """Return log p(x | h, mention of e), generated and copied, float64, (X, 2), of entities at
+        flat positions, int64, (X,) each."""
         hidden = streams.token.flatten(0, 1)[flat]  # (X, D)
         mixed = self._mixed(hidden, entities)  # (X, D)
         goals = targets.ids.flatten()[flat, None]  # (X, 1)
@@ -205,10 +197,8 @@ class LinkedWords(GraphModule):
         return logits.index_fill_(1, torch.tensor(impossible, device=logits.device), -torch.inf)
 
     def mention_logits(self, hidden: Tensor, entities: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of all that mentions, (X,), can say after h, (X, D), and copies.
-
-        Of these, (X, V + S · L), the spellings of the copies are int64, (X, S · L).
-        """
+        """Return the logits, (X, V + S · L), of all that mentions, (X,), can say after h, (X, D),
+        copies last, and the spellings of these, int64, (X, S · L)."""
         generated = self.vocabulary_logits(self._mixed(hidden, entities), [BOS, EOS])  # (X, V)
         words, copies = self._copies(hidden, entities)  # (X, S L)
         return torch.cat([generated, copies], 1), words

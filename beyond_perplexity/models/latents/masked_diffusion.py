@@ -1,14 +1,11 @@
 """Masked diffusion: words are shown one after the other, in an order that is the latent variable.
 
 p(x) = p(n) Σ_z (1 / n!) Π_k p(x_{z_k} | x_{z_1}, ..., x_{z_{k-1}}, n): a network that reads both
-ways says every hidden word given those that are shown; z is a permutation of the n positions, each
-as probable as any other. Absorbing-state diffusion, order-agnostic and masked models are this one
-distribution (Hoogeboom et al. 2022; Sahoo et al. 2024; Nie et al. 2025). Position z_k is the one
-that step k shows; so rows of z are permutations, filled up with `PADDING`. The number of words has
-a distribution of its own, so that p is of texts and not of texts of a given length.
-
-Training sees each text with m of its n words hidden, m from 1 to n with equal probability, and
-weighs their loss by n / m: on average the loss of a random order.
+ways says every hidden word given those that are shown; z is a permutation of the n positions, z_k
+the one that step k shows. Absorbing-state diffusion, order-agnostic and masked models are this one
+distribution (Hoogeboom et al. 2022; Sahoo et al. 2024; Nie et al. 2025). p(n) makes it one of texts
+and not of texts of a given length. Training hides m of the n words, m from 1 to n with equal
+probability, and weighs their loss by n / m: on average the loss of a random order.
 
 B instances, R rows, K particles, M masks, N hidden words, T words, n words of one text, D width, V
 ids; of the ids 0 hides a word, and 1 is none.
@@ -65,25 +62,16 @@ TABLE = 512  # positions of a table: rounding must not depend on how many are as
 class MaskedDiffusionOptions(Limited):
     """Architecture of masked diffusion.
 
-    Attributes
-    ----------
-    layers : int
-        Blocks of the network, which reads both ways.
-    width : int
-        D, the width of the embedding, which is the output layer's too.
-    heads : int
-        Attention heads; divides the width.
-    feedforward_size : int
-        Width of the hidden layer of a block's feed-forward network.
-    dropout : float
-        Probability of dropping an element of the embedding and of each sub-layer's output in
+    layers: Blocks of the network, which reads both ways.
+    width: D, the width of the embedding, which is the output layer's too.
+    heads: Attention heads; divides the width.
+    feedforward_size: Width of the hidden layer of a block's feed-forward network.
+    dropout: Probability of dropping an element of the embedding and of each sub-layer's output in
         training.
-    maximum_words : int
-        Longer documents are trained on in pieces and not evaluated, and how long a text is is
-        learned of the others: a sample of n words takes n passes over all of them.
-    count_eos : bool
-        T counts the end of a text, and log p has its number of words; without it p is of texts of
-        a given length.
+    maximum_words: Longer documents are trained on in pieces and not evaluated, and how long a text
+        is is learned of the others: a sample of n words takes n passes over all of them.
+    count_eos: T counts the end of a text, and log p has its number of words; without it p is of
+        texts of a given length.
     """
 
     layers: Layers = 2
@@ -117,10 +105,7 @@ class BidirectionalBlock(Block):
 
 
 class MaskedDiffusion(MaskedModel):
-    """The model; see the module. Parameters and errors are those of `ConfiguredModel`.
-
-    `lengths` are the counts of `bin_lengths`.
-    """
+    """The model; see the module; `lengths` are the counts of `bin_lengths`."""
 
     family = "masked-diffusion"
     options_kind: ClassVar[type[Any]] = MaskedDiffusionOptions
@@ -155,10 +140,8 @@ class MaskedDiffusion(MaskedModel):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read the documents that are not too long; while it is trained, pieces of the others too.
-
-        No order is annotated, so that it is from left to right.
-        """
+        """Read documents that are not too long, ordered from left to right; in training, pieces of
+        the others too."""
         most = self.options.maximum_words
         for document, tokens in encode_with_text(corpus, split, vocabulary):
             pieces = range(0, len(tokens), most) if self.training or len(tokens) <= most else ()
@@ -166,10 +149,8 @@ class MaskedDiffusion(MaskedModel):
                 yield Instance(document.doc_id, {TOKENS: piece, LATENTS: np.arange(len(piece))})
 
     def features(self, tokens: Tensor, visible: Tensor) -> Tensor:
-        """Return the input of the output layer, (B, T, D), for tokens (B, T), some of them hidden.
-
-        `visible`, bool, (B, T), are the positions that a text has.
-        """
+        """Return the input of the output layer, (B, T, D), for tokens (B, T), some hidden;
+        `visible`, bool, (B, T), are the positions that a text has."""
         width = self.options.width
         table = positions_of(-(-tokens.shape[1] // TABLE), width, tokens.device)  # (T', D)
         scaled = self.embedding(tokens) * math.sqrt(width)  # (B, T, D)
@@ -241,11 +222,8 @@ class MaskedDiffusion(MaskedModel):
     def draw_texts(
         self, count: int, lots: Iterator[Tensor], maximum_words: int, vocabulary: Vocabulary
     ) -> Iterator[DrawnText]:
-        """Draw (x, z) ~ p by showing words in a random order; see `LatentModel.draw_texts`.
-
-        Texts are drawn beside those that are filled up to the same width, which is a matter of
-        their own length. One that is too long is written whole and then cut.
-        """
+        """Draw (x, z) ~ p by showing words in a random order, beside texts padded to the same
+        width, which follows from their own length; one too long is written whole, then cut."""
         first = next(lots)[:, 0].cpu().numpy()  # (R,)
         lengths = torch.from_numpy(self.lengths.draw(first)).to(self.device)  # (R,)
         numbers = [next(lots) for _ in range(int(lengths.max()))]  # each (R, 2)

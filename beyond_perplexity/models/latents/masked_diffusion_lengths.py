@@ -1,8 +1,7 @@
 """How many words a text has: counts in bins that widen, half a count more in each, and a tail.
 
-A bin that begins at s has max(1, s // 8) lengths, all as probable as each other. Behind the last
-bin, which holds the longest text of the training split, lengths fall geometrically, by a mean as
-long as all bins together. So every length from 0 on has a probability, and they add up to 1.
+A bin that begins at s has max(1, s // 8) lengths, all as probable; the last holds the longest text
+of the training split. Behind it lengths fall geometrically, by a mean as long as all bins together.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Orders by confidence: the position that the model is surer of is sooner shown.
 
 q_τ(z_k = i | what is shown) ∝ exp(−H_i / τ) over the hidden positions, H_i the entropy, in nats, of
-what the model says at i; no hidden word is looked at, so the same q draws orders for any text that
-is shown so far. It is exact by the chain. From τ = `UNIFORM` on all orders are as probable, and
-towards 0 the order is that of deterministic unmasking. Particles promise what the hidden words cost
-where each is said by itself: without that, those that put hard words off would win resampling.
+what the model says at i; no hidden word is looked at. From τ = `UNIFORM` on all orders are as
+probable; towards 0 the order is that of deterministic unmasking. Particles promise what the hidden
+words cost each by itself: else those that put hard words off would win resampling.
 
 R rows, K particles, T words.
 """

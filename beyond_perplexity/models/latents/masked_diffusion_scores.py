@@ -1,11 +1,7 @@
 """What a masked model says of one text under many masks: each mask is worked out once.
 
-Orders of the same text agree on many masks, and what draws them, weighs them and sums over them
-asks for the same ones. So all of them read one store. Its sums over all orders go over sets of
-words instead: with S the set of those that are shown, the mean over the |S|! orders of S is
-f(S) = (1/|S|) Σ_{i∈S} f(S∖i) p(x_i | x_{S∖i}), in 2^n steps.
-
-M masks of a text of n words.
+Sums over all orders go over the sets S of words that are shown: the mean over the |S|! orders of S
+is f(S) = (1/|S|) Σ_{i∈S} f(S∖i) p(x_i | x_{S∖i}), in 2^n steps. M masks of a text of n words.
 """
 
 from __future__ import annotations
@@ -89,13 +85,10 @@ class MaskScores:
         return float(log_f[-1])
 
     def most_confident_first(self) -> tuple[np.ndarray, list[int]]:
-        """Show the hidden word of least entropy next, of equal ones the first.
+        """Show the word of least entropy next, of equals the first: ln p, float64, (n,), and order.
 
-        Returns ln p of each word, (n,), float64, and the order.
-
-        Where a word is shown depends on the words before it in this order alone, so that the
-        product of what is said of each is the probability of a text under just this sampler
-        (2603.01367). It is no mean over orders.
+        Where a word is shown depends on the words before it in this order alone, so that Σ ln p is
+        that of a text under just this sampler (2603.01367). It is no mean over orders.
         """
         hidden = torch.ones(1, len(self._tokens), dtype=torch.bool, device=self._tokens.device)
         found, order = np.zeros(len(self._tokens)), list[int]()  # (n,)

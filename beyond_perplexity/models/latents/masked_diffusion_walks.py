@@ -1,7 +1,5 @@
 """Orders over the masks of a masked model: their probability, particles, exact and other sums.
 
-What a family gives is `hidden_scores` and how long texts are; see `masked_diffusion`.
-
 R rows, K particles, T words, n words of one text; W entries of a row of z, a permutation.
 """
 
@@ -100,10 +98,8 @@ class MaskedModel(LatentModel):
         return held + self.length_log_prob(batch.lengths[TOKENS])
 
     def exact_rows(self, instances: Iterable[Instance]) -> Iterator[dict[str, Any]]:
-        """Score the texts that are short enough by a sum over all orders.
-
-        Yields columns of schema ``instance_scores`` but for the names and the group.
-        """
+        """Score short texts by a sum over all orders: columns of schema ``instance_scores`` but for
+        names and group."""
         for instance in instances:
             batch = InstanceBatch.of([instance]).to(self.device)
             total = float(self.exact_log_prob(batch)[0])
@@ -118,11 +114,8 @@ class MaskedModel(LatentModel):
 
     @torch.no_grad()
     def deterministic_log_probs(self, batch: InstanceBatch) -> np.ndarray:
-        """Return ln p of each word and of the length of one text, float64, (T + 1,).
-
-        The most confident position is shown first: another distribution than that of `log_joint`;
-        see `MaskScores.most_confident_first`.
-        """
+        """Return ln p of each word and of the length of one text, float64, (T + 1,), in the order
+        of `MaskScores.most_confident_first`: another distribution than that of `log_joint`."""
         batch = batch.to(self.device)
         log_p, _ = self.mask_scores(batch, 0).most_confident_first()  # (T,)
         return np.append(log_p, self.length_log_prob(batch.lengths[TOKENS]).cpu().numpy())

@@ -1,16 +1,11 @@
 """Masked language models of Hugging Face as distributions of texts: words are shown in any order.
 
-A masked model of transformers (BERT, RoBERTa, ModernBERT, ...) says each hidden token given those
-that are shown. Of a text of n tokens of its own tokenizer it gets the distribution that
-`masked_diffusion` has: p(x) = p(n) Σ_z (1 / n!) Π_k p(x_{z_k} | x_{z_1}, ..., x_{z_{k-1}}, n).
-What it reads is the text between the special tokens that its tokenizer puts around one, with its
-mask in every hidden place, so that it knows n; what it says is normalized over the tokens that a
-text can have, which special ones and rows without a token are not. Nothing slides: a text is read
-whole, and one that does not fit into the model's positions has no probability. How long texts are
-no such model says: p(n) is counted on the training split, up to the longest that fits.
-
-It is the distribution that is written by showing tokens in a random order. A pseudo-likelihood,
-Π_i p(x_i | all others), is none: its sum over texts is not 1 (Salazar et al. 2020).
+A masked model of transformers (BERT, ...) gets the distribution of `masked_diffusion` over texts of
+its own tokens, which is not the pseudo-likelihood, Π_i p(x_i | all others), whose sum over texts is
+not 1 (Salazar et al. 2020). It reads a text between its tokenizer's special tokens with its mask in
+every hidden position, so that it knows n; what it says is normalized over the tokens that a text
+can have. A text that does not fit into its positions has no probability, and p(n) is counted on the
+training split, up to the longest that fits.
 
 B texts, T tokens, N hidden ones, D width, V ids; of the ids 0 hides a token, and 1 is none.
 """
@@ -52,13 +47,10 @@ NEVER = -1e9  # a logit whose exponential is 0; an infinite one would make entro
 class HuggingFaceMaskedOptions(bringing.HuggingFaceOptions, Limited):
     """Where a masked model comes from, and of which texts it is asked.
 
-    Attributes
-    ----------
-    maximum_words : int
-        Documents of more tokens are not evaluated: a sample of n tokens takes n passes over all.
-    count_eos : bool
-        T counts the end of a text, and log p has its number of tokens; without it p is of texts of
-        a given length.
+    maximum_words: Documents of more tokens are not evaluated: a sample of n tokens takes n passes
+        over all.
+    count_eos: T counts the end of a text, and log p has its number of tokens; without it p is of
+        texts of a given length.
     """
 
     maximum_words: Length = 60
@@ -158,10 +150,8 @@ class HuggingFaceMasked(MaskedDiffusion):
                     yield Instance(document["doc_id"], arrays)
 
     def features(self, tokens: Tensor, visible: Tensor) -> Tensor:
-        """Return the input of the output layer, (B, T, D), for tokens (B, T), some of them hidden.
-
-        `visible`, bool, (B, T), are the positions that a text has, one after the other from 0 on.
-        """
+        """Return the input of the output layer, (B, T, D), for tokens (B, T), some hidden;
+        `visible`, bool, (B, T), are the positions that a text has, from 0 on."""
         before, behind = self.shapes["around"]
         width = min(tokens.shape[1], self.shapes["window"])  # no text goes on behind it
         inner = slice(len(before), len(before) + width)
@@ -185,10 +175,7 @@ class HuggingFaceMasked(MaskedDiffusion):
 def bring_masked(
     architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None, *, by_row: bool = False
 ) -> tuple[HuggingFaceMasked, HuggingFaceVocabulary, dict[str, Any]]:
-    """Take a masked model, in float32, with its tokenizer from a folder or from the hub.
-
-    Parameters and source are those of `huggingface_bring.bring`; `by_row` changes nothing.
-    """
+    """Take a masked model as `huggingface_bring.bring` does another; `by_row` changes nothing."""
     options = parse_options(HuggingFaceMaskedOptions, architecture, "architecture")
     folder, revision = bringing.find_folder(options)
     weights = bringing.find_weights(folder)

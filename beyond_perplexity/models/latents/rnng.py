@@ -1,14 +1,11 @@
 """The binary, unlabelled recurrent neural network grammar (Kim et al. 2019).
 
-z are the 2T − 1 actions SHIFT and REDUCE of a binary tree over the T words x. An LSTM runs over the
-stack: what it says at the top decides between REDUCE and SHIFT wherever both are possible, and
-names the word to shift. REDUCE puts the composition of the two topmost nodes by a binary TreeLSTM
-(Tai et al. 2015) in their place. An LSTM state lies on the stack with each node, so that REDUCE
-steps on from the state beneath.
-
-Other than in the published program the distribution is normalized: ``</s>`` can be shifted only
-when the stack holds one tree, has no share in the softmax elsewhere, and ends the sentence with
-certainty.
+z are the 2T − 1 actions SHIFT and REDUCE of a binary tree over the T words x. An LSTM over the
+stack decides between the two wherever both are possible, and names the word to shift. REDUCE puts
+the composition of the two topmost nodes by a binary TreeLSTM (Tai et al. 2015) in their place, and
+steps on from the LSTM state beneath. Other than in the published program the distribution is
+normalized: ``</s>`` can be shifted only when the stack holds one tree, has no share in the softmax
+elsewhere, and ends the sentence with certainty.
 
 B instances, R rows, W actions of a row, M distinct prefixes of actions, D width, L layers.
 """
@@ -60,29 +57,20 @@ class RNNGOptions(rnng_instances.SentenceOptions):
 
     The paper's scale is size 650 with 2 layers, dropout 0.5 and a proposal of size 256.
 
-    Attributes
-    ----------
-    size : int
-        D, the width of the embedding (shared with the output layer) and of the stack LSTM.
-    layers : int
-        L, layers of the stack LSTM.
-    dropout : float
-        Probability of dropping an element of the embedding and of each layer's output in training.
-    eos : bool
-        The model predicts the end of a sentence; without it, the model is no distribution over
+    size: D, the width of the embedding (shared with the output layer) and of the stack LSTM.
+    layers: L, layers of the stack LSTM.
+    dropout: Probability of dropping an element of the embedding and of each layer's output in
+        training.
+    eos: The model predicts the end of a sentence; without it, the model is no distribution over
         sentences.
-    count_eos : bool
-        T counts the end of a sentence when the model predicts it, and log p has it. Training has it
-        all the same; ``eos: false`` leaves it out of that too.
-    training : "supervised" or "unsupervised"
-        Whether it is trained on the trees of the corpus, or by the evidence lower bound, together
-        with a span CRF that becomes a part of the model (URNNG).
-    samples : int
-        Trees that the unsupervised training draws for a sentence.
-    warmup_epochs : float
-        Epochs in which the weight of the divergence rises to 1 in unsupervised training.
-    proposal_size : int
-        Width of the span CRF of unsupervised training: embedding, each LSTM direction, scorer.
+    count_eos: T counts the end of a sentence when the model predicts it, and log p has it. Training
+        has it all the same; ``eos: false`` leaves it out of that too.
+    training: Whether it is trained on the trees of the corpus, or by the evidence lower bound,
+        together with a span CRF that becomes a part of the model (URNNG).
+    samples: Trees that the unsupervised training draws for a sentence.
+    warmup_epochs: Epochs in which the weight of the divergence rises to 1 in unsupervised training.
+    proposal_size: Width of the span CRF of unsupervised training: embedding, each LSTM direction,
+        scorer.
     """
 
     size: Width = 64
@@ -104,10 +92,8 @@ class RNNGOptions(rnng_instances.SentenceOptions):
 
 
 class _Scores(NamedTuple):
-    """What words and actions add to log p(x, z) of each row, float64, (R,), −inf if impossible.
-
-    Of the words only the sum over all rows, `summed_words`, has a gradient.
-    """
+    """What words and actions add to log p(x, z), float64, (R,), −inf if impossible; of the words
+    only the sum over all rows, `summed_words`, has a gradient."""
 
     words: Tensor
     actions: Tensor
@@ -115,10 +101,7 @@ class _Scores(NamedTuple):
 
 
 class RNNG(rnng_instances.TreeModel):
-    """Binary RNNG; see the module. Parameters and errors are those of `TreeModule`.
-
-    `proposal`: the proposal that unsupervised training has trained along.
-    """
+    """Binary RNNG; see the module; unsupervised training has trained its `proposal` along."""
 
     family = "rnng"
     options_kind = RNNGOptions

@@ -1,10 +1,10 @@
 """Binary trees as rows of SHIFT and REDUCE, and as they grow, with the vectors of the RNNG.
 
-A row of T words has 2T − 1 actions and then `PADDING`. Every action pushes a node: SHIFT the next
-word, REDUCE the two topmost nodes joined. Node 0 is the empty stack, node n what action n − 1
-pushed. Particles and samples, which grow action by action, are numbers of nodes in a `NodeTable`;
-those whose actions were the same so far have the same node. The choice of a word is how many
-subtrees are joined before it is shifted; what follows the last word has no choice.
+A row of T words has 2T − 1 actions, then `PADDING`. Every action pushes a node: SHIFT the next
+word, REDUCE the two topmost joined. Node 0 is the empty stack, node n what action n − 1 pushed.
+Particles and samples with the same actions so far have the same node of a `NodeTable`. The choice
+of a word is how many subtrees are joined before it is shifted; what follows the last word has no
+choice.
 
 R rows, W actions of the longest, K particles, P nodes of a step, J of these joined from two, M
 nodes in all, D width, S of a state.
@@ -73,10 +73,8 @@ def trace(latents: Tensor, lengths: Tensor) -> Traced:
 
 
 def spans(latents: Tensor, traced: Traced) -> tuple[Tensor, Tensor, Tensor]:
-    """List the first and the last word that each REDUCE covers, and where one is, (R, W) each.
-
-    0 where there is no REDUCE.
-    """
+    """List the first and the last word that each REDUCE covers, 0 elsewhere, and where one is, (R,
+    W) each."""
     counts = latents == REDUCE  # (R, W)
     first = traced.words.gather(1, traced.below)[:, 1:]  # (R, W)
     last = traced.words[:, 1:] - 1  # (R, W)
@@ -106,9 +104,7 @@ def closings_before(latents: Tensor, longest: int) -> Tensor:
 
 
 class BinaryCourse:
-    """A growing set of nodes with the vectors of a model in evaluation mode.
-
-    The first ones, `count`, have nothing on their stacks: one for each sentence that is followed.
+    """A growing set of nodes, the first `count` ones given, by a model in evaluation mode.
 
     `nodes`: the item on top of the stack, (M, 2 D), the state, (M, S), and what the stack LSTM
     says, `context`, (M, D); the `logit` of REDUCE, float64, and the `depth` of the stack, (M,).
@@ -160,10 +156,8 @@ class BinaryCourse:
         return word_log_probs(self.nodes.context[nodes], weight, bias, goal)[inverse]
 
     def pruned(self, at: Tensor) -> tuple[BinaryCourse, Tensor]:
-        """Return a course with all that rows, (R,), still need, and their nodes in it, (R,).
-
-        It is this course itself unless most of its nodes are needed no more.
-        """
+        """Return a course with all that rows, (R,), still need (this one unless most nodes are
+        needed no more), and their nodes in it, (R,)."""
         if not self.nodes.spent():
             return self, at
         course = copy.copy(self)
@@ -203,10 +197,8 @@ class TreeParticles(NamedTuple):
 def draw_binary_trees(
     model: RNNG, count: int, numbers: Iterator[Tensor], maximum_words: int
 ) -> DrawnSentences:
-    """Draw sentences from an RNNG that has ends, by two numbers an action, (R, 2).
-
-    A sentence that would have more words than the maximum is cut, and its subtrees are joined.
-    """
+    """Draw sentences from an RNNG that has ends, by two numbers an action, (R, 2); one of more
+    words than the maximum is cut, and its subtrees are joined."""
     course, device = BinaryCourse(model, count), model.device
     at = torch.arange(count, device=device)  # (R,)
     lengths, cut = torch.zeros_like(at), torch.zeros_like(at, dtype=torch.bool)  # (R,)

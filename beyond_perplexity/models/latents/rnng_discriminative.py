@@ -37,10 +37,7 @@ from beyond_perplexity.vocabulary import EOS
 
 
 class DiscriminativeRNNG(LabelledTreeModule, Proposal):
-    """Discriminative RNNG; see the module.
-
-    Parameters and errors are those of `LabelledTreeModule`; the options are `TopDownOptions`.
-    """
+    """Discriminative RNNG; see the module."""
 
     family = "discriminative-rnng"
     options_kind = TopDownOptions
@@ -53,10 +50,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
 
     def draws(self, batch: InstanceBatch) -> int:
-        """Return U, the actions of the longest possible tree.
-
-        Opened phrases come in runs, each before a word of its own, and each is closed.
-        """
+        """Return U, the actions of the longest possible tree: runs of opened phrases before each
+        word, and each is closed."""
         return batch.tokens.shape[1] * (2 * self.options.maximum_run + 1)
 
     def log_prob(
@@ -81,10 +76,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         return torch.cat(wide)
 
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Return trees of high probability, int64, (B, size, W): a beam in step with the actions.
-
-        The search ends when no prefix can come among the `size` best finished trees.
-        """
+        """Return probable trees, int64, (B, size, W), by a beam in step with the actions that ends
+        when no prefix can come among the `size` best finished trees."""
         with torch.no_grad():
             found = [self._search(batch, i, size, temperature) for i in range(len(batch))]
         width = max(rows.shape[1] for rows in found)

@@ -48,14 +48,10 @@ _PART = re.compile(r"\(\s*[^\s()]+\s+([^\s()]+)\s*\)|\(\s*([^\s()]+)|(\))|[^\s()
 class SentenceOptions(Limited):
     """Which sentences a model of trees reads, and how.
 
-    Attributes
-    ----------
-    minimum_words : int
-        Shorter sentences are left out everywhere; 2 is what the paper's program does.
-    maximum_words : int
-        Longer sentences are left out of training and validation, not of the test split.
-    unknown_classes : bool
-        Unknown words get ids by their shape (capitals, digits, endings) in place of one <unk>.
+    minimum_words: Shorter sentences are left out everywhere; 2 is what the paper's program does.
+    maximum_words: Longer sentences are left out of training and validation, not of the test split.
+    unknown_classes: Unknown words get ids by their shape (capitals, digits, endings) in place of
+        one <unk>.
     """
 
     minimum_words: Count = 1
@@ -79,11 +75,8 @@ class ParsedTree(NamedTuple):
 
 
 def parse(tree: str) -> ParsedTree:
-    """Turn the brackets of one tree into actions.
-
-    Raises ValueError when the brackets are unbalanced, there are several roots or none, a phrase
-    has no word, or a word has no tag of its own.
-    """
+    """Turn a tree's brackets into actions; unbalanced ones, several roots or none, a phrase without
+    a word or a word without a tag of its own are a ValueError."""
     found = ParsedTree([], [], [])
     children: list[int] = []  # of each open phrase
     roots = 0
@@ -111,12 +104,8 @@ def parse(tree: str) -> ParsedTree:
 
 
 def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTree]]:
-    """Stream the trees of the sentences of one split, with ``doc_id * 65536 + sentence``.
-
-    Documents without trees are passed over. Nothing is held but a batch of each table.
-
-    Raises InputError when a tree cannot be read, or documents are not in the order of their table.
-    """
+    """Stream the trees of a split's sentences, with ``doc_id * 65536 + sentence``; a tree that
+    cannot be read, or documents in another order than their table, are an `InputError`."""
     documents = (
         pair
         for batch in read_batches(corpus.documents, DOCUMENTS, ["doc_id", "split"])
@@ -150,10 +139,8 @@ def _parse_row(corpus: CorpusFiles, row: dict[str, object]) -> ParsedTree:
 def find_unknown_classes(
     corpus: CorpusFiles, vocabulary: Vocabulary, options: SentenceOptions
 ) -> list[str]:
-    """List the classes of unknown words of the training split, if the options want them.
-
-    Raises InputError when the vocabulary is not one of words.
-    """
+    """List the classes of unknown words of the training split, if the options want them, which
+    takes a vocabulary of words."""
     if vocabulary.kind != "closed":
         raise InputError("vocabulary: trees are over words; use a closed vocabulary")
     if not options.unknown_classes:
@@ -172,10 +159,8 @@ def find_labels(corpus: CorpusFiles) -> tuple[str, ...]:
 def labelled_actions(
     one: ParsedTree, labels: Sequence[str], maximum_open: int, maximum_run: int
 ) -> list[int] | None:
-    """Put numbers for the labels of a tree: label i, or `OTHER_LABEL`, has `FIRST_LABEL` + i.
-
-    None where more than `maximum_open` phrases are open at once, or `maximum_run` opened in a row.
-    """
+    """Put `FIRST_LABEL` + i for label i, or `OTHER_LABEL`; None where more than `maximum_open`
+    phrases are open at once, or `maximum_run` opened in a row."""
     numbers = {label: number for number, label in enumerate(labels, FIRST_LABEL)}
     found, opened, run = [], 0, 0
     for action in one.labelled:
@@ -191,12 +176,8 @@ def labelled_actions(
 
 
 class TreeModule(LatentModule):
-    """An RNNG or its proposal: how it is made and what it reads. Here trees are binary.
-
-    `unknown_classes`: classes of unknown words: their ids come after those of the vocabulary.
-
-    Raises InputError when an option is unknown or wrong.
-    """
+    """An RNNG or its proposal of binary trees: how it is made and what it reads; ids of
+    `unknown_classes` come after those of the vocabulary."""
 
     options_kind: ClassVar[type[SentenceOptions]]
     annotation = ACTIONS
@@ -238,11 +219,8 @@ class TreeModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read sentences with the arrays ``tokens`` and ``actions``.
-
-        Those that are too long or cannot be learnt from are left out of all splits but ``test``,
-        where the latter have no actions.
-        """
+        """Read sentences with ``tokens`` and ``actions``; those too long or that cannot be learnt
+        from are left out of all splits but ``test``, where the latter have no actions."""
         options = self.options
         for number, one in read_parsed(corpus, split):
             if len(one.words) < options.minimum_words:
@@ -269,10 +247,8 @@ class DrawnSentences(NamedTuple):
 def draw_words(
     contexts: Tensor, weight: Tensor, bias: Tensor, may_end: Tensor, numbers: Tensor
 ) -> Tensor:
-    """Draw a word after each context, (R, D), by numbers in [0, 1), (R,): int64, (R,).
-
-    `weight`, `bias`: (V, D), (V,): of the output layer; `may_end`: bool, (R,): ``</s>`` may come.
-    """
+    """Draw a word after each context, (R, D), by numbers in [0, 1), (R,): int64, (R,), ``</s>``
+    only where it `may_end`, bool, (R,); `weight` is (V, D), `bias` (V,)."""
     padded = round_up(contexts)  # (R', D)
     logits = (padded @ weight.T + bias)[: len(contexts)].double()  # (R, V)
     logits[:, BOS] = -torch.inf

@@ -54,12 +54,8 @@ def _splits(first: Tensor, last: Tensor, width: int) -> Tensor:
 
 
 def inside(scores: Tensor, lengths: Tensor, with_entropy: bool = False) -> Chart:
-    """Fill charts diagonal by diagonal.
-
-    `scores`: float64, (N, T, T): score of the span from the first word to the last, divided by τ;
-    `lengths`: int64, (N,): words of each sentence; what lies beyond has no influence;
-    `with_entropy`: work out the entropy too, by the recursion of Hwa (2000).
-    """
+    """Fill charts diagonal by diagonal from scores of spans divided by τ, float64, (N, T, T), and
+    lengths, int64, (N,); the entropy follows Hwa (2000)."""
     charts, length, _ = scores.shape
     first = scores.new_zeros(charts, length, length + 1)  # (N, T, T + 1)
     last, entropy = torch.zeros_like(first), torch.zeros_like(first)
@@ -82,11 +78,8 @@ def inside(scores: Tensor, lengths: Tensor, with_entropy: bool = False) -> Chart
 
 
 def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw trees from the top down: REDUCEs after each word, int64, (R, T).
-
-    `owner`, `lengths`: int64, (R,): chart and words of each row; `uniforms`: float64 in [0, 1), (R,
-    at least T − 1): the i-th splits the i-th span in preorder.
-    """
+    """Draw trees from the top down, REDUCEs after each word, int64, (R, T), for charts and lengths,
+    (R,); the i-th of `uniforms`, (R, at least T − 1), splits the i-th span in preorder."""
     length, device = chart.by_first.shape[1], owner.device
     closings = torch.zeros(len(owner), length, dtype=torch.int64, device=device)  # (R, T)
     # Spans to split, of all rows at one depth: row, first word, width, position in preorder, (Q,).
@@ -112,12 +105,10 @@ def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tens
 
 
 def best_closings(scores: Tensor, length: int, size: int) -> Tensor:
-    """Find the K trees of the highest score, best first: REDUCEs after each word, int64, (K', T).
+    """Find the K trees of highest score, best first: REDUCEs after each word, int64, (K', T).
 
-    Exact. Of the pairs of a left part of rank a and a right part of rank b only those with
-    (a + 1)(b + 1) ≤ K can be among the K best of a span.
-
-    `scores`: float64, (T', T'), T' at least T; `length`: T; `size`: K; there are K' ≤ K trees.
+    Exact: of the pairs of a left part of rank a and a right part of rank b only those with (a +
+    1)(b + 1) ≤ K can be among the K best of a span. Scores are float64, (T', T'), T' at least T.
     """
     ranks = torch.arange(1, size + 1, device=scores.device)  # (K,)
     pairs = (ranks[:, None] * ranks <= size).nonzero()  # (pairs, 2)
@@ -184,8 +175,8 @@ class Chains:
     """A growing set of chains.
 
     `nodes`: float64, (M, T): the `total` and the `open` one by the last word; int64: the `first`
-    word on top and the `chart`, (M,), and `chain`, (M, T): the numbers of the chain and of those
-    below it, −1 after the last.
+    word on top and the `chart`, (M,), and `chain`, (M, T): its number and those below it, −1 after
+    the last.
     """
 
     def __init__(self, spread: SpanTotals) -> None:
@@ -212,11 +203,8 @@ class Chains:
         return self._append(closed, first, chart, chain, word)[inverse]
 
     def choices(self, top: Tensor, last: int) -> Tensor:
-        """Weigh how many subtrees of chains `top`, (R,), are joined after the `last` word.
-
-        Returns float64, (R, C): log of the total of all that follows 0, 1, ...; −inf: the stack is
-        less.
-        """
+        """Return log of the total of all that follows where 0, 1, ... subtrees of chains `top`,
+        (R,), are joined after the `last` word, float64, (R, C), −inf beyond the stack."""
         chain = self.nodes.chain[top]  # (R, T)
         deepest = int((chain >= 0).sum(1).max())
         chain = chain[:, :deepest]  # (R, C)

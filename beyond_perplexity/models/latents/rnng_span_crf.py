@@ -1,12 +1,11 @@
 """A conditional random field over the spans of binary trees, which sees the whole sentence.
 
-q_τ(z | x) ∝ exp(Σ s_ij / τ) over the spans [i, j] of at least two words. The score of a span is
-that of a small network on differences of a bidirectional LSTM's outputs over ``<s>`` x ``</s>``
-(Kim et al. 2019, section 2.2; Wang & Chang 2016). The temperature is global: q_τ is q^(1/τ),
-normalized.
+q_τ(z | x) ∝ exp(Σ s_ij / τ) over the spans [i, j] of at least two words: q^(1/τ), normalized. s_ij
+is of a small network on differences of a bidirectional LSTM's outputs over ``<s>`` x ``</s>`` (Kim
+et al. 2019, section 2.2; Wang & Chang 2016).
 
-B instances, R rows, T words of the longest, P spans of two words or more, E embedding, H hidden,
-S scorer, A temperatures.
+B instances, R rows, T words of the longest, P spans of two words or more, E embedding, H hidden, S
+scorer, A temperatures.
 """
 
 from __future__ import annotations
@@ -44,18 +43,12 @@ class SpanCRFOptions(SentenceOptions):
 
     The paper's scale is embedding_size 650, hidden_size and scorer_size 256 and 512, dropout 0.5.
 
-    Attributes
-    ----------
-    embedding_size : int
-        E, the width of the word and of the position embedding.
-    hidden_size : int
-        H, the width of each direction of the LSTM.
-    scorer_size : int
-        S, the width of the hidden layer that scores a span.
-    positions : int
-        Positions that have an embedding of their own; later ones share the last.
-    dropout : float
-        Probability of dropping an element of the embedding and of the LSTM's output in training.
+    embedding_size: E, the width of the word and of the position embedding.
+    hidden_size: H, the width of each direction of the LSTM.
+    scorer_size: S, the width of the hidden layer that scores a span.
+    positions: Positions that have an embedding of their own; later ones share the last.
+    dropout: Probability of dropping an element of the embedding and of the LSTM's output in
+        training.
     """
 
     embedding_size: Width = 64
@@ -136,10 +129,8 @@ class SpanCRF(TreeModule, Proposal):
     def propose(
         self, state: ChainParticles, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, ChainParticles]:
-        """Draw how many subtrees are joined before a word, (K,), by the whole sentence.
-
-        Exact: log q of all words add up to that of the tree; see `SequentialProposal`.
-        """
+        """Draw how many subtrees are joined before a word, (K,), by the whole sentence; log q of
+        all words add up to that of the tree."""
         chains, log_q = self._choices(state, time, temperature)  # (K, C)
         choice = invert(log_q.exp().cumsum(1), uniforms)[:, 0]  # (K,)
         return choice, *_joined(state, chains, time, choice, log_q)

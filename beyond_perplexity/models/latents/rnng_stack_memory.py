@@ -1,10 +1,7 @@
 """A persistent stack for many rows of actions: what equal prefixes lead to is computed once.
 
-A node is what some prefix of actions, of one instance, has led to; rows that begin alike share
-nodes. Nodes are made step by step, each step from nodes before it, so that the vectors of all
-nodes lie in one tensor and every row finds the node beneath by a number.
-
-R rows, W actions of the longest row, M nodes, D width of what a node holds.
+A node is what some prefix of an instance's actions has led to, made step by step from nodes before
+it; rows that begin alike share nodes. R rows, W actions of the longest, M nodes, D width of a node.
 """
 
 from __future__ import annotations
@@ -27,11 +24,8 @@ FEWEST_NODES = 4096  # of a table, that are never thrown away
 
 
 class NodeTable:
-    """What is known of nodes, by number: columns (M, ...) that grow, each an attribute.
-
-    A node knows the one that it lies on, `below`, and so all of its stack; a first one lies on
-    itself. `links` are the columns that have numbers of nodes, −1 for none.
-    """
+    """Columns (M, ...) of nodes that grow, each an attribute; a node lies on that of `below`, a
+    first one on itself, and the columns `links` have numbers of nodes, −1 for none."""
 
     def __init__(self, links: Sequence[str] = ("below",)) -> None:
         self._columns: dict[str, Tensor] = {}
@@ -98,11 +92,8 @@ class Prefixes(NamedTuple):
 
 
 def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
-    """Find the distinct prefixes of rows of actions.
-
-    `owner`: int64, (R,): the instance of each row; rows of different ones share nothing; `latents`:
-    int64, (R, W): actions from 0 up, then `PADDING`.
-    """
+    """Find the distinct prefixes of actions from 0 up, then `PADDING`, int64, (R, W); rows of
+    different instances, `owner`, int64, (R,), share nothing."""
     rows, width = latents.shape
     # Sorted, rows that begin alike lie beside each other.
     keys = torch.cat([owner[:, None], latents], 1)  # (R, W + 1)
@@ -160,13 +151,11 @@ class _Read(torch.autograd.Function):
 
 
 class StackMemory:
-    """Vectors of nodes, written once each and read many times, with gradients.
+    """Vectors of nodes, (M, D), written once each and read many times, with gradients.
 
     Cutting and indexing one tensor at every step would cost autograd time and memory quadratic in
     the steps. Here all reads add into one gradient. A scalar that runs through all writes and reads
     makes autograd go back in order: a node's gradient is taken when all its readers have added.
-
-    `nodes`: how many there are at first; `width`: D; `like`: gives dtype and device.
     """
 
     def __init__(self, nodes: int, width: int, like: Tensor) -> None:
@@ -206,11 +195,8 @@ class StackMemory:
 
 
 class StackLSTM(nn.Module):
-    """LSTM layers that step rows from any states.
-
-    `size`: width of the inputs and of each layer; `layers`: L; `dropout`: probability of dropping
-    an element between two layers in training.
-    """
+    """LSTM layers that step rows from any states, `size` wide, with dropout between two layers in
+    training."""
 
     def __init__(self, size: int, layers: int, dropout: float) -> None:
         super().__init__()
@@ -219,10 +205,8 @@ class StackLSTM(nn.Module):
         self.layers = nn.ModuleList(nn.LSTMCell(size, size) for _ in range(layers))
 
     def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Step once from states, (P, width): output and cell of each layer, or zeros.
-
-        Returns the output of the last layer, (P, size), and the states, (P, width).
-        """
+        """Step once from states, (P, width), output and cell of each layer or zeros: the output of
+        the last layer, (P, size), and the states, (P, width)."""
         if state is None:
             state = inputs.new_zeros(len(inputs), self.width)  # (P, width)
         parts = state.chunk(2 * len(self.layers), 1)  # (P, size) each

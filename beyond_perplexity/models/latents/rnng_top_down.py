@@ -76,11 +76,8 @@ class StackEncoder(nn.Module):
 
 
 class Course:
-    """A growing set of nodes with their vectors.
-
-    `tokens`: int64, (B, T); `reading`: (B, T + 1, D): what the words before (or from) each position
-    come to; `owner`: int64, (P,): makes the first nodes.
-    """
+    """A growing set of nodes with their vectors; `tokens`, int64, (B, T), `reading`, (B, T + 1, D),
+    of the words before (or from) each position, `owner`, int64, (P,), for the first nodes."""
 
     def __init__(
         self, encoder: StackEncoder, tokens: Tensor, reading: Tensor, owner: Tensor
@@ -137,10 +134,8 @@ class Course:
         return at
 
     def pruned(self, at: Tensor) -> tuple[Course, Tensor]:
-        """Return a course with all that rows at nodes, (R,), still need, and their nodes in it.
-
-        It is this one unless most of its nodes are needed no more; no gradient leads back to it.
-        """
+        """Return a course with all that rows at nodes, (R,), still need (this one unless most are
+        needed no more), and their nodes in it; no gradient leads back."""
         if not self.nodes.spent():
             return self, at
         chosen = self.nodes.stacked(at)  # (N,)
@@ -150,11 +145,8 @@ class Course:
         return course, number[at]
 
     def _compose(self, last: Tensor) -> Tensor:
-        """Join the phrase whose last child is on top at nodes (J,): its vector, (J, D).
-
-        Forwards an LSTM has run over label and children as they came; backwards it runs now, over
-        the label and the children from the last to the first.
-        """
+        """Join the phrase whose last child is on top at nodes (J,), (J, D): an LSTM has run over
+        label and children as they came; the backward one runs now."""
         encoder, nodes = self._encoder, self.nodes
         size = encoder.options.size
         items, *_, children = self._memories
@@ -184,11 +176,8 @@ class Followed(NamedTuple):
 
 
 class LabelledTreeModule(TreeModule):
-    """The labelled, top-down RNNG and its proposal: how they are made and what they read.
-
-    Parameters and errors are those of `TreeModule`, and `labels`: labels of phrases. The limits of
-    a proposal have to be those of the model.
-    """
+    """The labelled, top-down RNNG and its proposal, of phrases with `labels`; the limits of a
+    proposal have to be those of the model."""
 
     options_kind: ClassVar[type[TopDownOptions]]
     shapes = MappingProxyType({"unknown_classes": [], "labels": []})

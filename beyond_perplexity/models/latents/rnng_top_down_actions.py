@@ -2,9 +2,7 @@
 
 Actions (Dyer et al. 2016): SHIFT a word, REDUCE the phrase opened last, or open a phrase of label
 k, action 2 + k. Every action makes a node from that of the prefix before: what lies on top of the
-stack. Rows (samples, beams, annotated trees) are nothing but numbers of nodes.
-
-T words of the longest, P nodes of a step, M nodes in all, A actions.
+stack. T words of the longest, P nodes of a step, M nodes in all, A actions.
 """
 
 from __future__ import annotations
@@ -32,18 +30,11 @@ class TopDownOptions(SentenceOptions):
 
     The paper's scale is size 256 with 2 layers.
 
-    Attributes
-    ----------
-    size : int
-        D, the width of embeddings and LSTMs.
-    layers : int
-        L, layers of the LSTMs over the stack, the actions and the words.
-    dropout : float
-        Probability of dropping an element of an embedding and of an LSTM's output in training.
-    maximum_open : int
-        Phrases that may be open at once.
-    maximum_run : int
-        Phrases that may be opened one right after the other.
+    size: D, the width of embeddings and LSTMs.
+    layers: L, layers of the LSTMs over the stack, the actions and the words.
+    dropout: Probability of dropping an element of an embedding and of an LSTM's output in training.
+    maximum_open: Phrases that may be open at once.
+    maximum_run: Phrases that may be opened one right after the other.
     """
 
     size: Width = 64
@@ -56,10 +47,9 @@ class TopDownOptions(SentenceOptions):
 class Nodes(NodeTable):
     """What is known of the nodes of a course, by number; int64, (P,) for P numbers.
 
-    `owner`: position of the instance in the batch; `below`: the node beneath on the stack; a first
-    node lies on itself; `innermost`: the node that opened the phrase which is open now; itself for
-    a first node; `opened`: phrases open; `run`: phrases opened since the last other action;
-    `words`: words shifted.
+    `owner`: the instance in the batch; `below`: the node beneath on the stack; `innermost`: the one
+    that opened the phrase which is open now (of a first node both are itself); `opened`: phrases
+    open; `run`: phrases opened since the last other action; `words`: words shifted.
     """
 
     def __init__(self, owner: Tensor) -> None:
@@ -94,11 +84,8 @@ def root_is_closed(nodes: Nodes, at: Tensor) -> Tensor:
 
 
 def allowed(nodes: Nodes, at: Tensor, options: TopDownOptions, labels: int) -> Tensor:
-    """Tell which actions the model can take at nodes (P,): bool, (P, A).
-
-    On an empty stack only a phrase can be opened; a phrase is not closed right after it was opened;
-    limits hold for open phrases and for phrases opened in a row; after the root nothing comes.
-    """
+    """Tell which actions the model can take at nodes (P,): bool, (P, A), within the limits; a
+    phrase has at least a word, and after the root nothing comes."""
     opened, run = nodes.opened[at], nodes.run[at]  # (P,)
     inside = opened >= 1  # (P,)
     opens = (opened < options.maximum_open) & (run < options.maximum_run)  # (P,)
@@ -110,11 +97,8 @@ def allowed(nodes: Nodes, at: Tensor, options: TopDownOptions, labels: int) -> T
 def check_rows(
     nodes: Nodes, prefixes: Prefixes, latents: Tensor, lengths: Tensor, possible: Tensor
 ) -> Tensor:
-    """Tell which rows of a followed course are trees over their words, bool, (R,).
-
-    `latents`: int64, (R, W); `lengths`: int64, (R,): T of each row; `possible`: bool, (M, A):
-    actions that can be taken at each node.
-    """
+    """Tell which rows, int64, (R, W), of a followed course are trees over their `lengths`, int64,
+    (R,), bool, (R,); `possible`, bool, (M, A), has the actions that each node can take."""
     filled = latents != PADDING  # (R, W)
     taken = possible[prefixes.nodes[:, :-1], latents.clamp(min=0)]  # (R, W)
     end = prefixes.nodes[:, -1]  # (R,)
@@ -139,11 +123,8 @@ def close_phrases(actions: Tensor) -> Tensor:
 
 
 def action_log_probs(scores: Tensor, possible: Tensor, temperature: float = 1.0) -> Tensor:
-    """Return log p of every action at nodes (P,), nats, float64, (P, A).
-
-    `scores`: (P, A); `possible`: bool, (P, A); where nothing is possible the first action counts as
-    if it were; `temperature`: divides the scores.
-    """
+    """Return log p of every action at nodes, nats, float64, (P, A), of scores (P, A) over a
+    temperature; where nothing is possible, the first counts as if it were."""
     first = torch.zeros_like(possible)  # (P, A)
     first[:, 0] = ~possible.any(1)
     scores = (scores.double() / temperature).masked_fill(~(possible | first), -torch.inf)

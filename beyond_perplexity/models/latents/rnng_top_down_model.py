@@ -1,12 +1,10 @@
 """The labelled, top-down recurrent neural network grammar (Dyer et al. 2016).
 
 z are the actions that open phrases by their label, SHIFT words and close phrases, until the root is
-closed. LSTMs over the stack, over the actions and over the words so far decide on the next action
-among those that are possible, and name the word to shift. A closed phrase is put together from its
-label and its children by a bidirectional LSTM. Limits for open phrases and for phrases opened in a
-row belong to the model: z is finite.
-
-The end of a sentence is the closing of its root: there is no ``</s>``.
+closed, which is the end of a sentence: there is no ``</s>``. LSTMs over the stack, the actions and
+the words so far decide on the next possible action, and name the word to shift. A closed phrase is
+put together from its label and its children by a bidirectional LSTM. Limits for open phrases and
+for phrases opened in a row belong to the model: z is finite.
 
 B instances, R rows, W actions of a row, M distinct prefixes of actions, A actions, D width.
 """
@@ -43,13 +41,9 @@ from beyond_perplexity.vocabulary import BOS
 class TopDownRNNGOptions(rnng_top_down_actions.TopDownOptions):
     """Architecture of the labelled, top-down RNNG.
 
-    Attributes
-    ----------
-    count_eos : bool
-        T counts the end of a sentence, which the model predicts by closing the root, and log p has
-        it.
-    train_eos : bool
-        The training loss has the closing of the root too; where log p has it, it must.
+    count_eos: T counts the end of a sentence, which the model predicts by closing the root, and log
+        p has it.
+    train_eos: The training loss has the closing of the root too; where log p has it, it must.
     """
 
     count_eos: bool = True
@@ -240,11 +234,8 @@ class _Reader:
 def draw_labelled_trees(
     model: TopDownRNNG, count: int, numbers: Iterator[Tensor], maximum_words: int
 ) -> DrawnSentences:
-    """Draw sentences from a top-down RNNG in evaluation mode, by two numbers an action, (R, 2).
-
-    A sentence that would have more words than the maximum is cut: phrases without a word are
-    dropped, the others closed.
-    """
+    """Draw sentences from a top-down RNNG in evaluation mode, by two numbers an action, (R, 2); one
+    that is too long is cut: phrases without a word are dropped, the others closed."""
     reader = _Reader(model, count, maximum_words)
     going = torch.arange(count, device=reader.words.device)  # (R',): sentences that go on
     lengths, cut = torch.zeros_like(going), torch.zeros_like(going, dtype=torch.bool)  # (R,)

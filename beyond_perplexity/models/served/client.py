@@ -57,11 +57,8 @@ def seconds_asked(headers: Mapping[str, str]) -> float:
 
 
 class Client:
-    """Requests to one server, from an event loop in a thread of its own.
-
-    `pause` is the first wait before a request is sent again, doubled each time; a server that is
-    busy is waited for `patience` seconds, one that is broken or gone `repair`.
-    """
+    """Requests to one server, from an event loop in its own thread; `pause` doubles at each retry,
+    for `patience` seconds where the server is busy, `repair` where it is broken or gone."""
 
     def __init__(
         self,
@@ -110,10 +107,8 @@ class Client:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def in_order(self, works: Iterable[Coroutine[Any, Any, _T]]) -> Iterator[_T]:
-        """Do works at once, some more than there are requests, and yield what they give in order.
-
-        Those that are under way when this is left are cancelled when the client is closed.
-        """
+        """Do works at once, some more than there are requests, and yield results in order; those
+        under way when this is left are cancelled as the client closes."""
         waiting = deque[Any]()
         for work in works:
             waiting.append(asyncio.run_coroutine_threadsafe(work, self._loop))

@@ -1,7 +1,7 @@
 """Finished documents of a scoring that may be killed: kept as they come, and used when it goes on.
 
-A record is a line: its key, which is a hash of the text and of all that decides its scores, the
-hash of the rest, and the scores as JSON. What is half written at a kill is no line, and cut off.
+A line is a key, the hash of the text and of all that decides its scores, the hash of the rest, and
+the scores as JSON; a line half written at a kill is cut off.
 """
 
 from __future__ import annotations

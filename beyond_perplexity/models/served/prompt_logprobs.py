@@ -1,8 +1,5 @@
-"""The parameter ``prompt_logprobs`` that vLLM adds to completions.
-
-Each token of the prompt is an object by token ids, of which the first is that of the prompt; the
-first token, of which nothing is said, is null.
-"""
+"""The parameter ``prompt_logprobs`` that vLLM adds to completions: an object a token by ids, the
+prompt's first, and null for the first token, of which nothing is said."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""How a model behind a server is named, and asked for log-probabilities of a prompt.
-
-A new way is a module with `request_of` and `read_answer`, and a row here; the first row that a
-server can do is used. Nothing heavy is imported.
-"""
+"""How a model behind a server is named, and asked for log-probabilities of a prompt, by the first
+row that it can do; nothing heavy is imported."""
 
 from __future__ import annotations
 

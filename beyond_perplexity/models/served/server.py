@@ -40,9 +40,8 @@ class ServedModel:
     """A model behind a server, for as long as a ``with`` lasts.
 
     `strict`: refuse one whose scores of a text are not those that it generates by. Then known:
-    `model`, its name there; `protocol`, the row of `PROTOCOLS` that it can do; `most` predictions
-    of a window, None where it does not say its context; `takes_ids`, whether it says the ids of a
-    text and takes such for a text; `first`, whether the first token of a text is scored.
+    `model`, its name there; `protocol`, a row of `PROTOCOLS`; `most` predictions of a window (None:
+    not said); `takes_ids`: it says a text's ids and takes them; `first`: the first token is scored.
     """
 
     def __init__(

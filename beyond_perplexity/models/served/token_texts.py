@@ -38,9 +38,9 @@ def token_starts(
 ) -> np.ndarray | None:
     """Return the byte at which each token begins, int64, (n,); None: they do not join to the text.
 
-    A token that is not shown whole may have some bytes more than it shows, which the next token
-    that is shown bounds; several such tokens begin at the same byte. Where `offsets` in characters
-    are given, they begin at that of their character.
+    A token that is not shown whole may have more bytes than it shows, up to the next that is;
+    several such begin at the same byte, or at their character where `offsets` in characters are
+    given.
     """
     held = [token_bytes(token) for token in tokens]
     if None not in held[1:] and held:  # the first may be hidden
@@ -79,11 +79,10 @@ def _is_before(tokens: Sequence[str], before: str) -> bool:
 
 
 def text_scores(said: Prompted, text: str, before: str = "", after: str = "") -> TokenScores:
-    """Return the scores of a text's tokens, which must join to it.
+    """Return the scores of a text's tokens in a prompt of `before`, `text` and the token `after`.
 
-    The prompt was `before`, `text` and `after`, of which the last is one token. A server may show
-    what stands before or hide it; some put a blank before each text. The first token is left out
-    where the server gives it no number.
+    A server may show what stands before or hide it; some put a blank before each text. The first
+    token is left out where the server gives it no number.
     """
     tokens = list(said.tokens)
     for generated, added, pad in product(

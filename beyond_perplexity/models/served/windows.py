@@ -1,8 +1,7 @@
 """Documents longer than a server's context, in windows: by token ids, or by parts of the string.
 
-By ids the windows are those of local models (`likelihoods.cut_windows`), token for token. Where a
-server takes strings alone, a window is a part of the text that begins at a token and ends before a
-blank where there is one; its tokens must meet those that were scored before.
+By ids the windows are `likelihoods.cut_windows`; of strings they begin at a token and end before a
+blank where there is one, and their tokens must meet those that were scored before.
 """
 
 from __future__ import annotations
@@ -43,10 +42,8 @@ def limit_said(error: RefusedError) -> int | None:
 async def score_by_ids(
     ask: Ask, ids: Sequence[int], context: int, stride: int, parts: tuple[str, str, str]
 ) -> TokenScores:
-    """Score a document by the ids of its prompt, with what the server puts before it.
-
-    `parts` of the prompt are what comes before the text, the text, and its end.
-    """
+    """Score a document by the ids of its prompt, whose `parts` are what the server puts before the
+    text, the text, and its end."""
     before, text, after = parts
     end, last = min(context, len(ids) - 1), len(ids) - 1
     tokens, numbers = list[str](), list[float]()
@@ -67,11 +64,8 @@ async def score_by_ids(
 async def score_by_strings(
     ask: Ask, context: int, stride: int, parts: tuple[str, str, str]
 ) -> TokenScores:
-    """Score a document by parts of its string: each prediction sees `context` − `stride` or more.
-
-    See `score_by_ids`. A window has as many bytes as the tokens so far let expect, and fewer where
-    they turn out to be too many tokens.
-    """
+    """Score a document by parts of its string: each prediction sees `context` − `stride` tokens or
+    more; a window has the bytes that the tokens so far let expect, fewer if these are too many."""
     before, text, after = parts
     raw, size = text.encode(), _FIRST_GUESS * context  # bytes of a window
     done = TokenScores(np.zeros(0), np.zeros(0, np.int64), [], False)

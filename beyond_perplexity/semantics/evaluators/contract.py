@@ -101,11 +101,8 @@ class Encoder(Protocol):
 
 
 class SentenceEvaluator(Evaluator):
-    """The cosine of the vectors that an encoder gives two texts, in [−1, 1].
-
-    `about` is what `describe` says besides what the encoder has counted; without `cleaning` the
-    encoder reads text as people write it.
-    """
+    """The cosine of the vectors that an encoder gives two texts, in [−1, 1]; without `cleaning` it
+    reads text as people write it; `about` is what `describe` says besides its counts."""
 
     measures: tuple[str, ...] = ("similarity",)
 
@@ -140,12 +137,8 @@ class SentenceEvaluator(Evaluator):
 def settle(
     measure: str, values: Floats, known: Sequence[NDArray[np.bool_]], nothing: float | None = None
 ) -> Floats:
-    """Give predictions of which the evaluator knows no word what the measure gives nothing.
-
-    `known`, two of bool (N,): whether it knows a word of the prediction, and one of the target;
-    where it knows none of the target the value is NaN. `nothing`: as the evaluator's constants have
-    it; without, the row of the measure.
-    """
+    """Give predictions without a known word the measure's `nothing`, and those whose target has
+    none NaN; `known`, two of bool (N,), says whether prediction and target have one."""
     nothing = MEASURES[measure].nothing if nothing is None else nothing
     found = np.where(known[0], values, np.nan if nothing is None else nothing)
     return np.where(known[1], found, np.nan)
@@ -256,10 +249,9 @@ _ZIP, _LEGACY = b"PK\x03\x04", b"\x80\x02"  # of files that torch wrote
 def evaluator_at(path: Path, vectors: str | None = None, layers: int = 2) -> dict[str, Any]:
     """Return the options of `load_evaluator` for what lies at a path.
 
-    A folder of a trained evaluator, of sentence-transformers, of a Transformer of a run or of
-    Hugging Face (of both `layers` are read), or one with SkipThought's official files by their
-    names; a file of InferSent's official weights (``.pkl``, ``.pt``; `vectors` says what it reads),
-    or of vectors.
+    A folder of a trained evaluator, of sentence-transformers, of a Transformer (of which `layers`
+    are read), or with SkipThought's official files; a file of InferSent's official weights
+    (``.pkl``, ``.pt``; `vectors` says what it reads), or of vectors.
     """
     if path.is_dir():
         return _folder(path, layers)

@@ -1,7 +1,6 @@
 """One row says all that the other packages must know of a family of evaluators.
 
-Nothing heavy is imported. Rows do not count for the fingerprint of code: the modules that a row
-names do, by `evaluator_modules`, for the jobs of that family alone.
+Nothing heavy is imported. The fingerprint of code has the modules that a row names, not the rows.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class PairBatch(networks.TensorBatch):
 class InferSentNetwork(TrainedModel):
     """Equations 6 to 8 of the paper; without the classifier's middle layer of the original.
 
-    Of one class the labels are scores from 0 to 1. Source: Conneau et al. (2017). Supervised
-    learning of universal sentence representations from natural language inference data.
+    Of one class the labels are scores from 0 to 1. Conneau et al. (2017), Supervised learning of
+    universal sentence representations from natural language inference data.
     """
 
     normalized = False
@@ -124,12 +124,8 @@ _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
 
 class InferSentEncoder(networks.WordReader):
-    """Turns texts into vectors by an InferSent network over word vectors.
-
-    Words without a vector are left out, as the official program does; a text without any has no
-    vector, where that program reads it as ``</s>``. `symbols` stand before and after each text,
-    where the table has vectors of them.
-    """
+    """Turns texts, between `symbols`, into vectors by InferSent; words without a vector are left
+    out, and a text of them alone has none, where the official program reads it as ``</s>``."""
 
     def __init__(
         self, network: InferSentNetwork, table: VectorTable, symbols: tuple[str, ...] = ()
@@ -175,11 +171,8 @@ class InferSentEncoder(networks.WordReader):
 
 
 class InferSentEvaluator(SentenceEvaluator):
-    """The cosine of two texts' vectors; and the trained classifier's score where it is of likeness.
-
-    `classes` of the classifier: an empty one gives scores; None: none that says how alike texts
-    are.
-    """
+    """The cosine of two texts' vectors, and the classifier's score where it is of likeness: where
+    its `classes` are empty it gives scores, and where they are None none of likeness."""
 
     encoder: InferSentEncoder
 
@@ -231,11 +224,8 @@ def official_network(
 
 
 def load_infersent(options: Options, measures: Options, device: str) -> InferSentEvaluator:
-    """Load an InferSent evaluator: ``path`` of a folder that was trained here, or official weights.
-
-    The latter need ``vectors``, of `load_table`, and have ``version`` and ``pooling``; a folder
-    knows its vectors.
-    """
+    """Load an InferSent evaluator from ``path``, a folder that was trained here, or official
+    weights with ``vectors`` of `load_table`, ``version`` and ``pooling``."""
     path = Path(str(options.get("path")))
     if path.is_dir():
         network, held = networks.load_network(path, InferSentNetwork, device)

@@ -45,12 +45,8 @@ LABEL_UNIT = 1_000_000  # labels are kept as integers
 
 
 def fit_infersent(job: EvaluatorJob) -> None:
-    """Train InferSent's architecture and write its folder.
-
-    Without a file of pairs it learns to tell the next sentence of a document from that of another
-    one; its vectors are then compared by their cosine, as that is no likeness. With official
-    weights and pairs the encoder stays as it is, and the classifier alone learns.
-    """
+    """Train InferSent's architecture: without pairs it tells a document's next sentence from
+    another's, and cosines compare its vectors; with official weights only the classifier learns."""
     options = job.options
     training = parse_options(PairTraining, options.get("training", {}), "training")
     if not options.get("vectors"):

@@ -1,7 +1,5 @@
-"""The training of an evaluator: its options, what it is made of, the folder it leaves.
-
-Nothing heavy is imported: word2vec trains without torch.
-"""
+"""The training of an evaluator: its options, what it is made of, the folder it leaves, without
+torch."""
 
 from __future__ import annotations
 
@@ -87,19 +85,12 @@ def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:
 class InferSentOptions(Limited):
     """Architecture of an InferSent evaluator.
 
-    Attributes
-    ----------
-    cell : "lstm" or "gru"
-        Of the recurrent layer, which runs in both directions.
-    hidden_size : int
-        H, its width in each direction; official weights have 2048.
-    pooling : "max", "mean" or "attention"
-        How the states of the words become the vector of a sentence: equation 7, or 8.
-    attention_size : int
-        Width of the hidden layer of the attention.
-    dropout : float
-        Probability of dropping an element of the word vectors, and of what the classifier reads,
-        in training.
+    cell: Of the recurrent layer, which runs in both directions.
+    hidden_size: H, its width in each direction; official weights have 2048.
+    pooling: How the states of the words become the vector of a sentence: equation 7, or 8.
+    attention_size: Width of the hidden layer of the attention.
+    dropout: Probability of dropping an element of the word vectors, and of what the classifier
+        reads, in training.
     """
 
     cell: Literal["lstm", "gru"] = "lstm"
@@ -113,16 +104,11 @@ class InferSentOptions(Limited):
 class SkipThoughtOptions(Limited):
     """Architecture of a SkipThought evaluator.
 
-    Attributes
-    ----------
-    directions : "uni" or "bi"
-        uni: the encoder reads from left to right; bi: half of its units read from right to left.
-    embedding_size : int
-        E, the width of the vectors of words.
-    hidden_size : int
-        H, the width of the vector of a sentence; the paper has 2400.
-    decoder_size : int
-        Units of each decoder; the paper has 2400.
+    directions: uni: the encoder reads from left to right; bi: half of its units read from right to
+        left.
+    embedding_size: E, the width of the vectors of words.
+    hidden_size: H, the width of the vector of a sentence; the paper has 2400.
+    decoder_size: Units of each decoder; the paper has 2400.
     """
 
     directions: Literal["uni", "bi"] = "bi"
@@ -142,13 +128,9 @@ class EvaluatorTraining(TrainingOptions):
 
     Batches have sentences in place of documents.
 
-    Attributes
-    ----------
-    maximum_length : int
-        Words of a sentence that are read; the rest is cut off.
-    sentences : "cut" or "documents"
-        What is a sentence: documents are cut after runs of ``.``, ``!`` and ``?``, or each is one
-        and the next document is the next sentence.
+    maximum_length: Words of a sentence that are read; the rest is cut off.
+    sentences: What is a sentence: documents are cut after runs of ``.``, ``!`` and ``?``, or each
+        is one and the next document is the next sentence.
     """
 
     batch_tokens: Count = 2048
@@ -169,10 +151,7 @@ class EvaluatorTraining(TrainingOptions):
 class PairTraining(EvaluatorTraining):
     """How an evaluator of pairs of sentences is trained.
 
-    Attributes
-    ----------
-    labels : "auto", "classes" or "scores"
-        What the labels of a file of pairs are; auto: scores where all are numbers. One of the
+    labels: What the labels of a file of pairs are; auto: scores where all are numbers. One of the
         classes is entailment.
     """
 

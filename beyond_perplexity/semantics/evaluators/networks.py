@@ -34,11 +34,8 @@ QUANTUM_OF_ROWS = 16
 def groups_of_one_length(
     lengths: Sequence[int] | NDArray[np.int64], step: int = 1, rows: int = GROUP_ROWS
 ) -> Iterator[NDArray[np.int64]]:
-    """Cut texts into groups whose lengths, rounded up to a multiple of a step, are the same.
-
-    Numbers of texts, int64, at most `rows` a group, the last repeated up to a whole number of
-    quanta: a result is written again. All numbers occur, longest texts first.
-    """
+    """Cut texts into groups of equal lengths, rounded up to a multiple of a step, longest first:
+    numbers, int64, at most `rows`, the last repeated up to whole quanta."""
     held = -(-np.asarray(lengths, np.int64) // step)
     order = np.argsort(-held, kind="stable")
     for alike in np.split(order, np.flatnonzero(np.diff(held[order])) + 1):
@@ -53,11 +50,8 @@ def encode_alike(
     encode: Callable[[NDArray[np.int64], int], Tensor],
     step: int = 1,
 ) -> Vectors:
-    """Return the vectors of texts of so many words, float32 (N, width); NaN for those of none.
-
-    `encode` is given the numbers of texts, (B,), and the length to which they may be filled up, a
-    multiple of the step.
-    """
+    """Return vectors of texts, float32 (N, width), NaN of no words, by `encode` of their numbers,
+    (B,), and the length to pad to, a multiple of the step."""
     held = np.asarray(lengths, np.int64)
     there = np.flatnonzero(held)
     found = np.full((len(held), width), np.nan, np.float32)
@@ -90,11 +84,8 @@ def encode_rows(
     encode: Callable[[Tensor, Tensor], Tensor],
     device: torch.device,
 ) -> Vectors:
-    """Return the vectors of texts, float32 (N, width); NaN for those without a word.
-
-    Texts are rows of `vectors`, (V, E); `encode` makes of word vectors (B, T, E) and lengths (B,)
-    those of texts, (B, width).
-    """
+    """Return vectors of texts, rows of `vectors`, (V, E): float32 (N, width), NaN without a word,
+    by `encode` of word vectors (B, T, E) and lengths (B,)."""
 
     def encode_places(positions: NDArray[np.int64], longest: int) -> Tensor:
         ids, lengths = padded([rows[position] for position in positions], longest)  # (B, T), (B,)
@@ -132,11 +123,8 @@ class TensorBatch:
 
 
 class RecurrentReader(nn.Module):
-    """An LSTM or GRU over sentences of different lengths, `both`: also from right to left.
-
-    Each direction reads a sentence from its own first word on, so that what fills up a row comes
-    after all that is used, and no number depends on it.
-    """
+    """An LSTM or GRU over sentences, `both`: also from right to left, each direction from its own
+    first word on, so that no number depends on padding."""
 
     def __init__(
         self, cell: Literal["lstm", "gru"], width: int, hidden_size: int, both: bool

@@ -71,11 +71,8 @@ def ordered_sentences(
     options: EvaluatorTraining,
     keep_unknown: bool,
 ) -> Iterator[Instance]:
-    """Read the sentences of a split: the number after a sentence's is that of the next one.
-
-    Words that the vocabulary lacks are read as ``<unk>``, or left out unless `keep_unknown`; so are
-    sentences without a known word.
-    """
+    """Read the sentences of a split, the next one's number after each; unknown words are ``<unk>``,
+    or left out unless `keep_unknown`, as are sentences without a known word."""
     whole = options.sentences == "documents"
     for batch in read_rows([documents], ["doc_id", "text"], split):
         numbers, texts = (batch.column(name).to_pylist() for name in ("doc_id", "text"))

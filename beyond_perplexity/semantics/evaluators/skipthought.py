@@ -53,11 +53,8 @@ class NeighbourBatch(networks.TensorBatch):
 
 
 class SkipThoughtNetwork(TrainedModel):
-    """The uni-skip or bi-skip model with its decoders.
-
-    A decoder is a GRU whose gates are biased by the sentence's vector: the vector stands beside
-    each input, which is the same. Source: Kiros et al. (2015). Skip-thought vectors, section 2.
-    """
+    """The uni-skip or bi-skip model (Kiros et al. 2015, Skip-thought vectors, section 2); the
+    sentence's vector beside each input of a decoder biases its gates."""
 
     def __init__(self, vocabulary_size: int, architecture: Options) -> None:
         super().__init__()
@@ -146,11 +143,8 @@ class TrainedSkipThought(networks.WordReader):
 
 
 class OfficialSkipThought(networks.WordReader):
-    """Turns texts into vectors by official weights: each model's scaled to length 1, side by side.
-
-    The models are uni-skip, bi-skip or both, with their tables of word vectors. A word that the
-    tables lack is read as ``UNK``; a text without a known word has no vector.
-    """
+    """Turns texts into vectors by official weights of uni-skip, bi-skip or both, each scaled to
+    length 1, side by side; unknown words are ``UNK``, and a text of nothing else has no vector."""
 
     def __init__(
         self, parts: Sequence[tuple[networks.RecurrentReader, ArrayTable]], device: torch.device
@@ -180,11 +174,8 @@ class OfficialSkipThought(networks.WordReader):
 
 
 def read_official_gru(path: str | Path, kind: str, width: int) -> networks.RecurrentReader:
-    """Read the encoder of an official file, uni_skip.npz or bi_skip.npz; E is `width`.
-
-    Its gates are in the order reset, update, where torch has reset, update, candidate; the reset
-    gate stands after the product with the matrix in both.
-    """
+    """Read the encoder of uni_skip.npz or bi_skip.npz, E = `width`, whose gates are reset, update,
+    where torch has reset, update, candidate; the reset gate follows the product in both."""
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
     explained = told(f"{path}: is no .npz file of plain arrays, or damaged", "; fetch it again")
@@ -233,10 +224,8 @@ def _load_official(options: Options, device: str) -> SentenceEvaluator:
 
 
 def load_skipthought(options: Options, measures: Options, device: str) -> SentenceEvaluator:
-    """Load a SkipThought evaluator: ``path`` of a folder that was trained here, or official files.
-
-    Those are ``uni`` with ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``.
-    """
+    """Load a SkipThought evaluator from ``path``, a folder that was trained here, or ``uni`` with
+    ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``."""
     if not options.get("path"):
         if not (options.get("uni") or options.get("bi")):
             wanted = "path, of a trained folder, or uni or bi, of weights"

@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 
 
 class UpperLayers(ABC):
-    """Turns texts into the means of the states of a network's upper layers, side by side.
-
-    K layers of D = K W numbers; counts texts so far that were cut, tokens read and those not known.
-    """
+    """Turns texts into the means of the states of K upper layers, side by side, D = K W numbers,
+    and counts texts that were cut, tokens read and those not known."""
 
     limit: int | None  # tokens of a text that are read at most
     counted: tuple[str, ...] = ("words", "unknown", "truncated")

@@ -1,8 +1,7 @@
 """Tables of word vectors: GloVe, word2vec and fastText, as text or binary, packed or not.
 
-Binary ones are read by gensim, into memory. Of text only the vectors of the words that are asked
-for are read: it is searched once for where each word begins, and of that 16 bytes a word are kept
-(gensim reads no words with blanks in them, as some of GloVe's). D numbers a vector.
+gensim reads binary ones into memory. Text is searched once for where each word begins, at 16 bytes
+a word, and read for the words asked for: gensim reads none with blanks, as some of GloVe's.
 """
 
 from __future__ import annotations
@@ -72,11 +71,8 @@ class VectorTable(ABC):
 
 
 class ArrayTable(VectorTable):
-    """A matrix in an .npy file, float (words, D), mapped to memory, and the words of its rows.
-
-    Of a word that stands twice the first row counts. There may be `tolerance` more rows or words;
-    what is beyond the shorter of both is left out.
-    """
+    """A matrix in an .npy file, float (words, D), mapped to memory, and its words, of which the
+    first row counts; up to `tolerance` more rows or words are left out."""
 
     def __init__(self, path: str | Path, words: Sequence[str], tolerance: int = 0) -> None:
         self.path = Path(path)
@@ -100,10 +96,9 @@ class ArrayTable(VectorTable):
 class KeyedTable(VectorTable):
     """What gensim reads: word2vec's binary layout, and whole models of fastText (``.bin``).
 
-    A word's vector in fastText is the mean of its own and of those of its parts, runs of characters
-    of the word between ``<`` and ``>``. A word that the model lacks has its parts alone; it has no
-    vector where the model was trained without parts. Source: Bojanowski et al. (2017). Enriching
-    word vectors with subword information.
+    A vector in fastText is the mean of the word's own and its parts', runs of characters between
+    ``<`` and ``>``; a word that the model lacks has its parts alone, or no vector. Bojanowski et
+    al. (2017), Enriching word vectors with subword information.
     """
 
     def __init__(self, path: str | Path, fasttext: bool) -> None:
@@ -128,12 +123,8 @@ class KeyedTable(VectorTable):
 
 
 class TextTable(VectorTable):
-    """A text in the layout of GloVe or word2vec: a word and D numbers a line, with blanks between.
-
-    A first line with the numbers of words (`count`) and of D may be there or not. A packed file is
-    unpacked to the folder for temporary files first. Of a word that stands twice the first vector
-    counts.
-    """
+    """A text of GloVe's or word2vec's layout, a word and D numbers a line, maybe under a line with
+    both numbers; packed ones are unpacked first, and of a repeated word the first vector counts."""
 
     def __init__(self, path: str | Path, count: int | None, width: int) -> None:
         self.path, self.width = Path(path), width
@@ -243,14 +234,8 @@ def _is_number(part: bytes) -> bool:
 
 
 def load_table(options: Options) -> VectorTable:
-    """Open a table of word vectors.
-
-    `options`: ``package``, a key of `PACKAGES`; or ``path``, of a file, and ``width``, where it is
-    known. An .npy file has its words, one a line, in ``words.txt`` beside it.
-
-    Raises InputError when it cannot be read, or is not what it should be; names the file, and the
-    line or word.
-    """
+    """Open the table of ``package``, a key of `PACKAGES`, or ``path``, with ``width`` where it is
+    known; an .npy file has its words in ``words.txt`` beside it."""
     package = options.get("package")
     if package:
         folder, files = package_folder(package), PACKAGES[package].files

@@ -14,10 +14,8 @@ from beyond_perplexity.semantics.word_cosines import Floats, Ids
 
 
 def accuracies(pairs: Sequence[TextPair]) -> Floats:
-    """Return the share of words that are the same at the same position, (N,); NaN of an empty text.
-
-    It is a share of the words of the longer text. What is no word is never the same.
-    """
+    """Return the share of the longer text's words that are the same at the same position, (N,),
+    never of what is no word; NaN of an empty text."""
     found = np.full(len(pairs), np.nan)
     for index, (predicted, target) in enumerate(pairs):
         mine, wanted = predicted.split(), target.split()

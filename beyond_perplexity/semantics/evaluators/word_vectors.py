@@ -38,11 +38,8 @@ from beyond_perplexity.storage.shards import read_texts
 def measure_vectors(
     vectors: Vectors, predicted: TextIds, target: TextIds, options: MeasureOptions
 ) -> dict[str, Floats]:
-    """Measure N pairs of texts by the vectors (V, D) of their words, as they are.
-
-    Float64 (N,) by measure; NaN where a text is empty, and of ``average`` where it has no word with
-    a vector.
-    """
+    """Measure N pairs by the vectors (V, D) of their words, unscaled: float64 (N,) by measure, NaN
+    of an empty text, and for ``average`` also of one without a vector."""
     units = word_cosines.unit_rows(vectors)
     aligned = word_cosines.aligned_cosines(units, predicted, target)
     precision, recall, f1 = word_cosines.greedy_alignments(units, predicted, target)
@@ -136,11 +133,8 @@ class TrainingTexts:
 
 
 def fit_word2vec(job: EvaluatorJob) -> None:
-    """Train word vectors and write their folder: ``vectors.npy``, ``words.txt``, the description.
-
-    One thread works, so that the vectors do not depend on which one is faster. Source: Mikolov et
-    al. (2013). Distributed representations of words and phrases and their compositionality.
-    """
+    """Train word vectors (Mikolov et al. 2013, Distributed representations of words and phrases)
+    and write their folder, in one thread, so that they do not depend on which one is faster."""
     from gensim.models import Word2Vec
 
     width, window, least, negatives, epochs = (job.options[name] for name in _TRAINED)

@@ -1,7 +1,8 @@
 """What a star is attributed to: texts that are alike in what is tested, and differ in another way.
 
 Every case draws two texts of which a named property is the same; the rate is that of p <= 5% of the
-measures of this property, and of any star on one of them after the adjustment for many tests.
+measures of this property, and of any star on one of them after the adjustment for many tests, of
+each family of tests.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from benchmarks.levels import ANY, LEVEL, SEED, TESTS, opened
+from benchmarks.levels import LEVEL, SEED, TESTS, opened, rejected
 from benchmarks.populations import Articles, Drawn, Topics
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import LENGTH, SIGNED
@@ -45,9 +46,7 @@ class AlikeIn:
         seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
         with opened(human, model, self.classes, self.grouped) as pair:
             rows = measure_rows(pair, TESTS, seed)
-        tested = [row for row in rows if not math.isnan(row.p_value) and self.of(*row.key)]
-        found = {" ".join(row.key): row.p_value <= LEVEL for row in tested}
-        return {**found, ANY: any(row.p_adjusted < LEVEL for row in tested)}
+        return rejected([x for x in rows if not math.isnan(x.p_value) and self.of(*x.key)])
 
 
 def _words(tendency: str, measure: str) -> bool:

@@ -156,7 +156,7 @@ def rates(
     if not happened:
         raise ValueError(f"{case.name}: nothing was measured in {repeats} repeats")
     any_limits = getattr(case, "any_limits", case.limits)
-    limits = {name: any_limits if name == ANY else case.limits for name in happened}
+    limits = {name: any_limits if name.startswith(ANY) else case.limits for name in happened}
     return [
         Rate(part, case.name, name, float(np.mean(x)), case.nominal, limits[name], len(x))
         for name, x in happened.items()

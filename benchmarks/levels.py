@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -54,6 +54,15 @@ def opened(
         yield pair
 
 
+def rejected(rows: Sequence[MeasureRow]) -> dict[str, bool]:
+    """Say which tested rows reject, and of each family of tests whether any has a star."""
+    found = {" ".join(row.key): row.p_value <= LEVEL for row in rows}
+    for family in dict.fromkeys(["", *(family_of(row.tendency) for row in rows)]):
+        own = [row.p_adjusted < LEVEL for row in rows if family_of(row.tendency) == family]
+        found[f"{ANY} ({family})" if family else ANY] = any(own)
+    return found
+
+
 def judged_rows(
     population: Population, human: Drawn, model: Drawn, grouped: tuple[bool, bool], seed: int
 ) -> list[MeasureRow]:
@@ -94,6 +103,7 @@ class EqualTexts:
     judged: bool = False
     nominal: str = f"{LEVEL:g}"
     limits: tuple[float, float] = (0.0, 0.075)
+    any_limits: tuple[float, float] = (0.0, 0.06)
 
     @cached_property
     def classes(self) -> ClassOptions:
@@ -124,12 +134,7 @@ class EqualTexts:
         others = judged_rows(*how) if self.judged else []
         with opened(human, model, self.classes, self.grouped) as pair:
             rows = measure_rows(pair, TESTS, seed, others=others)
-        tested = [row for row in rows if not math.isnan(row.p_value)]
-        found = {" ".join(row.key): row.p_value <= LEVEL for row in tested}
-        for family in dict.fromkeys(["", *(family_of(row.tendency) for row in tested)]):
-            own = [row.p_adjusted for row in tested if family_of(row.tendency) == family]
-            found[f"{ANY} ({family})" if family else ANY] = bool(np.any(np.array(own) < LEVEL))
-        return found
+        return rejected([row for row in rows if not math.isnan(row.p_value)])
 
 
 @dataclass(frozen=True)

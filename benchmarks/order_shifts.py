@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.populations import Drawn, count
+from beyond_perplexity.inference.permuted_units import Groups
 from beyond_perplexity.tendencies.definitions import TAYLOR, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_curves import sums_by_place
@@ -65,7 +66,7 @@ class Larger:
         human: Drawn,
         model: Drawn,
         classes: ClassOptions,
-        grouped: bool,
+        groups: Groups,
         rng: np.random.Generator,
     ) -> Iterator[SampleSetPair]:
         """Bring documents together for tests of numbers, curves and slopes, the second shifted."""
@@ -83,5 +84,4 @@ class Larger:
             for side, own in enumerate(values):
                 documents.add_numbers(side, own)
             one, other = (Statistics(types, counts[0], histograms_of(own)) for own in values)
-            groups = human.groups if grouped else None, None
             yield SampleSetPair(one, other, types, counts, documents, groups, held_sizes=self.sizes)

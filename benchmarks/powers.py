@@ -250,7 +250,8 @@ class PrintedPower:
         plain = held.population.documents(rng, len(human))
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
         if self.key[0] in OF_FAMILIES:
-            pairs = self.larger[number].opened(human, plain, classes, held.grouped, rng)
+            groups = human.groups if held.grouped else None, None
+            pairs = self.larger[number].opened(human, plain, classes, groups, rng)
         else:
             how = Shifted.of(held.drawn[number])
             model = self.shifted(how, plain, self.printed[number][0], rng)

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.levels import LEVEL, SEED
+from benchmarks.order_shifts import Larger
 from benchmarks.populations import Articles, Drawn, Topics, count
 from benchmarks.powers import PrintedPower, References, Shifted, p_value_of
 from benchmarks.prompts import Answered, beginnings
 from beyond_perplexity.inference.prompts import Prompts, shortest
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.answers import Texts
-from beyond_perplexity.tendencies.definitions import TENDENCIES
+from beyond_perplexity.tendencies.definitions import OF_FAMILIES, TENDENCIES
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
@@ -88,12 +89,23 @@ class PrintedPromptPower(PrintedPower):
 
     references: PromptReferences = field(repr=False)
 
+    @cached_property
+    def larger(self) -> list[Larger]:
+        """The shifts of numbers and curves, of whole answers."""
+        both = zip(self.references.sides, self.printed, strict=True)
+        classes = self.references.population.classes
+        return [Larger.of(count(human, classes), self.key[0], x) for (human, *_), (x, _) in both]
+
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw answers and test them: whether the shift is found."""
         held, number = self.references, repeat % self.references.many
         rng = stream(SEED, f"calibration/{self.name}/{self.key}", repeat)
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
         human, plain, prompts = held.asked.answers_of(held.asked.drawn(rng), seed)
+        if self.key[0] in OF_FAMILIES:
+            given = human, plain, held.population.classes, prompts, rng
+            with self.larger[number].opened(*given) as pair:
+                return {" ".join(self.key): p_value_of(pair, self.key, seed) <= LEVEL}
         of_words = TENDENCIES[self.key[0]].kind in ("words", "ranks", "types")
         if of_words:
             human, plain = cut_alike(human, plain, prompts)
@@ -113,12 +125,13 @@ class PromptPowerCases:
 
     def __iter__(self) -> Iterator[PrintedPromptPower]:
         topics = Topics(n_topics=40, own=60)
-        for name, n, answers, authors in (
-            ("200 prompts", 200, 1, 1),
-            ("80 prompts with 3 answers each", 80, 3, 1),
-            ("240 prompts of 80 authors", 240, 1, 3),
+        for name, n, answers, authors, longer in (
+            ("200 prompts", 200, 1, 1, 1),
+            ("80 prompts with 3 answers each", 80, 3, 1, 1),
+            ("240 prompts of 80 authors", 240, 1, 3, 1),
+            ("200 prompts with long answers", 200, 1, 1, 8),
         ):
-            asked = Answered(name, topics, n, (answers, answers), authors=authors)
+            asked = Answered(name, topics, n, (answers,) * 2, authors=authors, longer=longer)
             given = topics, n, n * answers, authors > 1, PROMPT_REFERENCES, PROMPT_PAIRS
             held = PromptReferences(*given, asked=asked)
             for key in held.keys:

@@ -353,6 +353,7 @@ rule measure_sensitivity:
         statistics="<results>/references/{corpus}/raw/statistics.parquet",
         documents="<results>/corpora/{corpus}/documents.parquet",
         stop_words=RUN.corpora.stop_word_files(),
+        judged=of(RUN.judge.first_reference, "corpus"),
     output:
         whole("<results>/references/{corpus}/sensitivity.parquet"),
     log:
@@ -376,7 +377,7 @@ rule measure_sensitivity:
             --split test --training-split train \
             --first {params.first} --group-column {params.group_column} \
             --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
-            --stop-words {params.stop_words:q} \
+            --stop-words {params.stop_words:q} --judged {input.judged:q} \
             --options {params.options:q} \
             --sensitivity-options {params.sensitivity:q} \
             --seed {params.seed} \

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
+
 from beyond_perplexity.arguments import SEED
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
+from beyond_perplexity.tendencies.judge import read_judged
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.sensitivity import draw_groups, minimum_detectable_effects
+from beyond_perplexity.tendencies.sensitivity import (
+    Population,
+    draw_groups,
+    effects_of,
+    minimum_detectable_effects,
+)
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.text_comparison import known_training
 from beyond_perplexity.tendencies.tokens import TextView
@@ -26,6 +34,7 @@ from scripts._job import COUNTING, OF_REFERENCE, Given, flag, job, json_flag, ne
     flag("--training-split", "split of the same files, for the novelty of n-grams"),
     *OF_REFERENCE,
     *COUNTING,
+    flag("--judged", "what a judge said of the reference", nargs="*", default=[]),
     flag("--source", "name of the reference in the table", default="reference"),
     json_flag("--options", "JSON; see tendencies/measurement_options.py"),
     json_flag("--sensitivity-options", "JSON object; likewise"),
@@ -52,5 +61,9 @@ def main(given: Given) -> None:
         chosen = draw_groups(groups, how.largest_population, seed)
         texts, groups = choose_documents(files.texts(), chosen), groups[chosen]
     given_texts = reference, texts, options, how, seed, given.source, classes, view.batch, groups
-    table = minimum_detectable_effects(*given_texts)
-    write_shard(given.output, SENSITIVITY, table, record)
+    tables = [minimum_detectable_effects(*given_texts)]
+    for path in given.judged:
+        (text, *_), codes = read_judged(path)
+        judged = Population.of_documents(text.values, codes, None)
+        tables.append(effects_of(judged, options, how, seed, given.source))
+    write_shard(given.output, SENSITIVITY, pa.concat_tables(tables), record)

@@ -199,7 +199,8 @@ def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
     for number, text in enumerate(text for text in texts if text.strip()):
         slot = number if number < documents else int(generator.integers(number + 1))
         if slot < documents:
-            kept[slot] = (number, _cut(text))
+            held = text[:CUT_AT]
+            kept[slot] = (number, text if held == text else held.rpartition(" ")[0] or held)
     if not kept:
         raise InputError("the text has no document to audit with; give one with some words")
     return [text for _, text in sorted(kept.values())]
@@ -214,11 +215,6 @@ def choose_texts(
     if held is None:
         account.left_out["not drawn for the checks"] = account.used - len(sample)
     return sample, held
-
-
-def _cut(text: str) -> str:
-    held = text[:CUT_AT]
-    return text if held == text else held.rpartition(" ")[0] or held
 
 
 def filled_texts(batches: Iterable[list[str]], account: Account) -> Iterator[str]:

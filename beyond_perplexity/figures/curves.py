@@ -227,7 +227,7 @@ def taylor(table: pd.DataFrame, labels: Labels) -> Figure:
     fits, clouds = select(table, "taylor_fit"), select(table, "taylor")
     shuffled = select(table, "taylor_shuffled")
     few = has_few(fits["n"].min(), shuffled["n"].max())
-    xlabel = f"Mean count in {SEGMENT} words{', between documents' * few}"
+    xlabel = f"Mean count in {SEGMENT} words{', between documents' * bool(few)}"
     titles: Any = {"xlabel": xlabel, "ylabel": "Standard deviation"}
     figure, axes, entries = draw_by_decoding(
         fits, labels, **titles, prepare=lambda line: line.sort_values("x").iloc[[0, -1]]
@@ -240,8 +240,11 @@ def taylor(table: pd.DataFrame, labels: Labels) -> Figure:
         for name in shown:
             own, colour = clouds[clouds["source"] == name], looks.colour(parse_source(name).model)
             axis.scatter(own["x"], own["y"], s=3, color=colour, alpha=0.3, linewidth=0, zorder=1)
-            ends = shuffled[shuffled["source"] == name].sort_values("x").iloc[[0, -1]]
-            axis.plot(ends["x"], ends["y"], color=colour, **_SHUFFLED)
+            lines = [held[held["source"] == name].sort_values("x") for held in (fits, shuffled)]
+            axis.plot(*lines[1][["x", "y"]].iloc[[0, -1]].to_numpy().T, color=colour, **_SHUFFLED)
+            both = [np.ptp(np.log(line["y"])) / np.ptp(np.log(line["x"])) for line in lines]
+            told, at = f"α {both[0]:.3f}, shuffled {both[1]:.3f}", 0.97 - 0.1 * shown.index(name)
+            axis.text(0.03, at, told, color=colour, va="top", transform=axis.transAxes)
         axis.set(xscale="log", yscale="log")
     entries.append(
         axes[0].plot([], [], color=NEUTRAL_COLOUR, label="Words shuffled", **_SHUFFLED)[0]

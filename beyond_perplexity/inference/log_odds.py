@@ -122,9 +122,10 @@ def effective_cases(
             (np.full(len(size), sign), (code, np.arange(len(size)))), (n, len(size))
         )
         errors = errors + members @ own @ diags(1 / (total + 0.5))
-        tokens.append(members @ size / size.sum())
         _, square, mixed = _moments(own, size)
-        rate = total / size.sum()
+        with np.errstate(invalid="ignore"):  # a side may have no n-gram of a length
+            tokens.append(members @ size / size.sum())
+            rate = total / size.sum()
         spread += np.maximum(square - 2 * rate * mixed + rate**2 * np.sum(size**2), 0)
     held, lost = np.stack(tokens), y / (y + 0.5)  # (2, n), (2, W)
     variance = errors.power(2).T @ np.ones(n) - 2 * np.sum(lost * (errors.T @ held.T).T, axis=0)

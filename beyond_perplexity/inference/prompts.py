@@ -231,12 +231,12 @@ def permuted_paired_t(
     found = []
     for labels in chain(units.labels(n, seed), [own]):
         both = [[matrix @ side.astype(float) for matrix in sums] for side in (labels, ~labels)]
-        found.append(_paired_t(np.array(both)))
+        found.append(paired_t(np.array(both)))
     return np.concatenate(found)
 
 
-def _paired_t(sides: np.ndarray) -> np.ndarray:
-    """Compute it from S and N of both sides, (2, 2, C, w): (w,)."""
+def paired_t(sides: np.ndarray) -> np.ndarray:
+    """Compute that t from S and N of both sides, (2, 2, C, w): (w,)."""
     sums, sizes = sides[:, 0], sides[:, 1]  # (2, C, w)
     totals, n = sizes.sum(axis=1, keepdims=True), sides.shape[2]
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -310,6 +310,11 @@ class JudgePlan:
         corpus, read_in = self._samples.corpus_of(model, decoding), self._samples.vocabulary_of
         return f"<results>/references/{corpus}/{read_in(model, decoding)}/judged.parquet"
 
+    def first_reference(self, corpus: str) -> list[str]:
+        """List what the judge says of a corpus, as its first sample set is read, where it does."""
+        sources = self._samples.sources(corpus)[:1] if self.model else []
+        return [self.reference(*source.split("/")) for source in sources]
+
     def sample_files(self, model: str, decoding: str) -> list[str]:
         """List the shards that documents are drawn from: the first, which are as good as any."""
         read = -(-self.documents // self._config["generation"]["documents_per_shard"])

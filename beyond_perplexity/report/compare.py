@@ -6,7 +6,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from beyond_perplexity import verdicts
 from beyond_perplexity.corpus.external import check_file, read_cleaned
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.inference.permuted_units import Groups
+from beyond_perplexity.inference.permuted_units import Groups, scheme_of
 from beyond_perplexity.report.sample_sets import (
     SampleSet,
     group_fields,
@@ -30,7 +30,13 @@ from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.embedded_documents import drawn_documents
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
-from beyond_perplexity.tendencies.judge import judge_rows, judged_pair, open_judge, told_of
+from beyond_perplexity.tendencies.judge import (
+    judge_rows,
+    judged_pair,
+    open_judge,
+    pair_of_values,
+    told_of,
+)
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import (
     measure_rows,
@@ -38,8 +44,9 @@ from beyond_perplexity.tendencies.measures import (
     permuted_told,
     star_warning,
 )
-from beyond_perplexity.tendencies.pairs import Measuring
+from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
+from beyond_perplexity.tendencies.sensitivity import Population, effects_of
 from beyond_perplexity.tendencies.statistics import check_comparable, description
 from beyond_perplexity.tendencies.text_comparison import SampleSets, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
@@ -109,7 +116,7 @@ class Comparison:
     judge: str = ""
     signature: str = ""
     words: pd.DataFrame = field(default_factory=pd.DataFrame)
-    sensitivity: pd.DataFrame | None = None  # of answers to prompts
+    sensitivity: pd.DataFrame | None = None  # of answers to prompts, and of what is judged
     baseline: BaselineWords = BASELINES["halves"]
 
 
@@ -139,8 +146,13 @@ def embedding_comparison(
     return f"{held['title']} (SHA-256 {str(held['sha256'])[:12]}…)", rows
 
 
-def judge_comparison(options: CompareOptions) -> tuple[str, Callable[..., list[MeasureRow]]]:
-    """Return what compares documents by what a judge says of them, and its title."""
+def judge_comparison(
+    options: CompareOptions, effects: list[pa.Table]
+) -> tuple[str, Callable[..., list[MeasureRow]] | None]:
+    """Return what compares documents by a judge's bits, adding minimum detectable effects; none
+    without a judge."""
+    if options.judge is None:
+        return "", None
     judge, most, seed = open_judge(options.judge), options.judge_documents, options.seed
 
     def rows(
@@ -157,9 +169,25 @@ def judge_comparison(options: CompareOptions) -> tuple[str, Callable[..., list[M
             held = answered.human
             chosen, codes = held.drawn(most, seed)
             human = judged_pair(judge, held.files, chosen, view.batch, names, judged[0].size), codes
+        with pair_of_values([own.values for own in judged], groups) as pair:
+            effects.extend(_numbers_effects(pair, options))
         return judge_rows(judged, groups, options.measurement(), seed, told_of(judge.title), human)
 
     return judge.title, rows
+
+
+def _numbers_effects(pair: SampleSetPair, options: CompareOptions) -> Iterator[pa.Table]:
+    """Find the effects of numbers alone, where their tests are those that are simulated."""
+    measurement, (n, m) = options.measurement(), pair.n_documents
+    how, given = SensitivityOptions(pairs=_SHIFT_PAIRS), (options.seed, COMPARED_SOURCE)
+    if not options.permutations or scheme_of(pair.groups) in ("draws", "groups"):
+        return
+    if pair.prompted:
+        yield prompt_effects(pair, measurement, how, *given)
+    elif pair.documents is not None:
+        text = Population.of_documents(pair.documents.values(0), pair.groups[0], None)
+        how = replace(how, documents=(max(2, round(2 * n * m / (n + m))),))
+        yield effects_of(text, measurement, how, *given)
 
 
 @contextmanager
@@ -175,19 +203,19 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
         remark(f"warning: {stop_words.missing}; the row of stop words is left out")
     record = run_record("beyond_perplexity/library/compare.py", {}, seed=options.seed)
     main = next(iter(views))
+    effects: list[pa.Table] = []
     encoder, compare_vectors = embedding_comparison(options) if options.embedding else ("", None)
-    judge, let_judge = judge_comparison(options) if options.judge is not None else ("", None)
+    judge, let_judge = judge_comparison(options, effects)
     if options.vocabulary and main == RAW_TEXT:
         remark(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         read = views[main], groups, stop_words, record, Path(folder)
         (reference, samples), answered = read_sample_sets(paths, options, *read)
         remark("measuring, permuting and resampling")
-        of_sets = reference, samples, answered
-        further = filter(None, (compare_vectors, let_judge))
-        others = [row for rows in further for row in rows(*of_sets, views[main])]
-        tables, words, drawn, sensitivity, permuted = _measured(
-            *of_sets, views, ClassOptions(stop_words, True), options, others
+        of_sets, further = (reference, samples, answered), (compare_vectors, let_judge)
+        others = [row for rows in filter(None, further) for row in rows(*of_sets, views[main])]
+        tables, words, drawn, permuted = _measured(
+            *of_sets, views, ClassOptions(stop_words, True), options, others, effects
         )
         codes = (reference.groups, samples.groups)
         counts = [None if own is None else int(own.max()) + 1 for own in codes]
@@ -210,7 +238,7 @@ def compare_sample_sets(options: CompareOptions) -> Iterator[Comparison]:
             encoder=encoder,
             judge=judge,
             words=words,
-            sensitivity=sensitivity,
+            sensitivity=pa.concat_tables(effects).to_pandas() if any(effects) else None,
             signature=_signature(options, description(reference.counted), counts, baseline, judge),
             baseline=BASELINES[baseline],
         )
@@ -253,12 +281,12 @@ def _measured(
     classes: ClassOptions,
     options: CompareOptions,
     others: Sequence[MeasureRow],
-) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, pd.DataFrame, pd.DataFrame | None, str]:
-    """Measure the samples in every reading, with `others`, words and curves in the first, of
-    answers to prompts also what their tests can find; last are the units, in words."""
+    effects: list[pa.Table],
+) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, pd.DataFrame, str]:
+    """Measure the samples in every reading, with `others`, words and curves in the first; what
+    tests of answers to prompts can find joins `effects`. Last are the units, in words."""
     measurement, found, permuted = options.measurement(), {}, ""
     words = drawn = pd.DataFrame()
-    sensitivity = None
     files = reference.files, samples.files
     groups: Groups = answered.prompts if answered else (reference.groups, samples.groups)
     training = (lambda: _training_texts(options)) if options.training is not None else None
@@ -289,10 +317,10 @@ def _measured(
                 drawn = _curves(pair.sample_sets, measurement)
                 if answered and measurement.permutations and pair.defined:
                     given = SensitivityOptions(pairs=_SHIFT_PAIRS), options.seed, COMPARED_SOURCE
-                    sensitivity = prompt_effects(pair, measurement, *given).to_pandas()
+                    effects.insert(0, prompt_effects(pair, measurement, *given))
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
     said = verdicts.joined_facts(permuted, answered.told if answered else "")
-    return found, words, drawn, sensitivity, said
+    return found, words, drawn, said
 
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:

@@ -42,7 +42,7 @@ from beyond_perplexity.report.compare import (
 )
 from beyond_perplexity.report.examples import named_words_table
 from beyond_perplexity.report.measured import TEXT_TITLES, texts_warned
-from beyond_perplexity.report.sensitivity import prompt_sensitivity_table
+from beyond_perplexity.report.sensitivity import prompt_sensitivity_table, sensitivity_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import check_output_folder
 from beyond_perplexity.tendencies import definitions
@@ -298,13 +298,14 @@ def comparison_page(
     """Write the page, one HTML file that needs no other, with SVG figures by their names."""
     title = f"{found.samples.path.name} compared with {found.reference.path.name}"
     effects = found.sensitivity
+    show_effects = prompt_sensitivity_table if options.prompted else sensitivity_table
     tables = {
         "sample_sets": sample_sets_table(found),
         "main": comparison_table(found.measures, found.baseline),
         "texts": texts_table(found.measures, found.labels),
         "words": named_words_table(found.words, found.labels),
         "raw": None if found.raw is None else comparison_table(found.raw, found.baseline, raw=True),
-        "sensitivity": None if effects is None else prompt_sensitivity_table(effects, found.labels),
+        "sensitivity": None if effects is None else show_effects(effects, found.labels),
         "all": all_measures_table(found.measures),
     }
     sample_set = layout.render(

@@ -190,9 +190,9 @@ class SlopeComparison(CurveComparison):
         filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
         few = any(taylor.has_few(*own) for own in zip(n, filled, strict=True))
-        shuffled = [f"{one.taylor_fit(shuffled=True).alpha:.3f}" for one in self.pair.sample_sets]
-        kept = f"α of words shuffled in their documents: {shuffled[1]} here, {shuffled[0]} in the"
-        return joined_facts(told, f"{kept} reference", _BETWEEN * few), ""
+        alpha = [f"{one.taylor_fit(shuffled=True).alpha:.3f}" for one in self.pair.sample_sets]
+        kept = f"words shuffled in their documents: α {alpha[1]} here, {alpha[0]} in the reference"
+        return joined_facts(told, kept, _BETWEEN * bool(few)), ""
 
     def described(self, how: Measuring) -> Iterator[MeasureRow]:
         """Yield the slopes of both texts, and of their words shuffled in their documents."""

@@ -241,7 +241,7 @@ class CurveShift(Shift):
         """Take the groups of all documents of the population, `weights` those that have a curve."""
         self.tendency, self.measures, self._groups = tendency, (distance,), groups
         kept = groups.weights > 0
-        self.share, self._spread = float(kept.mean()), curves.std(axis=0)
+        self.share, self.spread = float(kept.mean()), curves.std(axis=0)
         self._mean, residuals = curves.mean(axis=0), curves - curves.mean(axis=0)
         self._squares = (curves**2).mean(axis=0)
         of_groups = np.zeros((len(groups.sizes), curves.shape[1]))
@@ -265,12 +265,12 @@ class CurveShift(Shift):
         correlation = covariance / np.sqrt(np.outer(*[np.diag(covariance)] * 2))
         rng, zeros = stream(how.seed, how.purpose, how.pairs), np.zeros(len(error))
         t = rng.multivariate_normal(zeros, correlation, how.pairs, method="svd")
-        shifted = (not null) * x * self._spread[varied] / error
+        shifted = (not null) * x * self.spread[varied] / error
         return {self.measures[0]: np.abs(t + shifted).max(axis=1)}
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the largest difference of the mean curves, and relative to the highest place."""
-        change = float(x * self._spread.max())
+        change = float(x * self.spread.max())
         return change, change / float(np.abs(self._mean).max() or math.nan)
 
 

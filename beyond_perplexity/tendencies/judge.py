@@ -75,13 +75,13 @@ def open_judge(given: Any, device: str = "auto") -> Judge:
         try:
             if isinstance(given, tuple) and len(given) == 2:
                 title, (model, vocabulary) = type(given[0]).__name__, in_memory.hold(*given)
-            elif not isinstance(given, str | Path):
+            elif not (isinstance(given, Path) or (isinstance(given, str) and given)):
                 raise InputError("give a path, or a model in memory and its tokenizer as a tuple")
             elif Path(given).is_file():
                 title, (model, vocabulary) = Path(given).name, kneser_ney.open_arpa(given, device)
             else:
                 model, opened = registry.open_scorer(str(given), device)
-                title, vocabulary = Path(given).name, opened.vocabulary
+                title, vocabulary = Path(given).absolute().name, opened.vocabulary
         except InputError as error:
             raise InputError(f"judge: {error}") from error
     return Judge(title, partial(score_documents, model, vocabulary, count_eos=False))
@@ -104,6 +104,12 @@ class JudgedText:
         """Bits per byte, float64, (n,); NaN where there are none."""
         return np.where(self.units == ABSENT, np.nan, self.units * _UNIT)
 
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """What is known of every document, which weigh alike: int32, (n,), by name."""
+        name = Sized(JUDGE, _ROW, self.size).name
+        return {LENGTH: np.ones(len(self.units), np.int32), name: self.units}
+
     @classmethod
     def of(cls, texts: Sequence[str], judge: Judge, size: int | None, name: object) -> JudgedText:
         """Let documents be judged, tokens joined by blanks; without a size it is chosen."""
@@ -111,6 +117,9 @@ class JudgedText:
         size = size or chosen_size(np.array([len(own) for own in words]))
         long = np.array([len(own) >= size for own in words], bool)
         cut = [" ".join(own[:size]) for own in words if len(own) >= size]
+        if not cut:
+            told = f"no document of {name} has {size} tokens: nothing is compared"
+            remark(f"warning: judge {judge.title}: {told}")
         scores = list(judge.score(cut))
         log_p = np.array([score.log_prob for score in scores], float)
         if np.isnan(log_p).any():
@@ -159,13 +168,11 @@ def chosen_size(lengths: np.ndarray) -> int:
 
 
 @contextmanager
-def _pair(texts: tuple[JudgedText, JudgedText], groups: Groups) -> Iterator[SampleSetPair]:
-    """Bring two judged texts together as documents without words, which weigh alike."""
-    name = Sized(JUDGE, _ROW, texts[0].size).name
+def pair_of_values(
+    values: Sequence[Mapping[str, np.ndarray]], groups: Groups
+) -> Iterator[SampleSetPair]:
+    """Bring two texts together as documents of which only values, (D,) each, are known."""
     types, counts = pa.array([], pa.string()), np.zeros(0, np.int64)
-    values: list[Mapping[str, np.ndarray]] = [
-        {LENGTH: np.ones(len(own.units), np.int32), name: own.units} for own in texts
-    ]
     with DocumentCounts(types, counts) as documents:
         for sample_set, own in enumerate(values):
             documents.add_numbers(sample_set, own)
@@ -187,13 +194,13 @@ def judge_rows(
     `groups` (n,) are numbered from 0 on; `human`: answers of people and of a model to prompts that
     people answered twice, with their prompts; `told` is said of the judge.
     """
-    with _pair(texts, groups) as pair:
+    with pair_of_values([own.values for own in texts], groups) as pair:
         how = Measuring.of(pair, options, seed)
         rows = tested_rows(list(histogram_rows(how, JUDGE)), how)
         if human is None:
             known = reference_baselines(pair, options, seed)
         else:
-            with _pair(*human) as answers:
+            with pair_of_values([own.values for own in human[0]], human[1]) as answers:
                 known = reference_baselines(pair, options, seed, answers)
     unknown = max(own.unknown for own in texts)
     free = f"up to {unknown:.1%} of its tokens are unknown words, free in spelling"

@@ -25,16 +25,24 @@ from scipy.sparse import csc_matrix, hstack
 from beyond_perplexity.inference.held_out import halvings
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.permuted_units import HALVINGS
-from beyond_perplexity.inference.prompts import Prompts
+from beyond_perplexity.inference.prompts import Prompts, paired_t
 from beyond_perplexity.inference.two_sample_test import ks_of_samples
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_shifts, sensitivity, type_token
-from beyond_perplexity.tendencies.definitions import LENGTH, TENDENCIES
+from beyond_perplexity.tendencies.definitions import LENGTH, SIGNED, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
-from beyond_perplexity.tendencies.document_shifts import Inner
+from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair
-from beyond_perplexity.tendencies.shifts import Shift, TypeTokenShift, smoothed
+from beyond_perplexity.tendencies.shifts import (
+    FINE,
+    NumberShift,
+    Shift,
+    TypeTokenShift,
+    smoothed,
+    smoothed_numbers,
+    step_of,
+)
 from beyond_perplexity.tendencies.statistics import Histogram, histograms_of
 from beyond_perplexity.verdicts import reason
 
@@ -90,8 +98,7 @@ class PromptAnswers(sensitivity.Population):
         alike = all(np.array_equal(x[:n], x[n:]) for x in self.values.values())
         return alike and (self.counts[:, :n] != self.counts[:, n:]).nnz == 0
 
-    def shifts(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
-        """List the shifts that have sound tests."""
+    def _shifts_of_words(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
         held = self.units, self.whole
         ranks = document_shifts.RankShift(self.counts, options.zipf_ranks)
         yield PairShift(ranks, *held, partial(_ranks, ranks))
@@ -100,12 +107,33 @@ class PromptAnswers(sensitivity.Population):
         alone = document_shifts.GroupedDocuments(np.arange(n), np.ones(n))
         words = document_shifts.HeldOutShift(self.counts, alone, seed)
         yield PairShift(words, *held, partial(_words, words, self.units))
-        # Lengths are smoothed with as much in common within a prompt as they have themselves.
-        lengths, of_prompts = self.values[LENGTH], np.bincount(self.codes)
-        within = lengths - (np.bincount(self.codes, lengths) / of_prompts)[self.codes]
-        varies = np.sum(within**2) / max(n - len(of_prompts), 1)
-        common = np.clip(1 - varies / max(lengths.var(), _TINY), 0, 1)
-        yield from self.number_shifts(seed, float(common))
+        yield from self.number_shifts(seed, self._alike(self.values[LENGTH].astype(float)))
+
+    def _alike(self, numbers: np.ndarray) -> float:
+        """Say how much numbers (2 D,) have in common within a prompt, to be smoothed with it."""
+        kept = ~np.isnan(numbers)
+        held, codes = numbers[kept], self.codes[kept]
+        of_prompts = np.bincount(codes)
+        within = held - (np.bincount(codes, held) / np.maximum(of_prompts, 1))[codes]
+        varies = np.sum(within**2) / max(len(held) - np.sum(of_prompts > 0), 1)
+        return float(np.clip(1 - varies / max(held.var(), _TINY), 0, 1))
+
+    def _sized_shifts(self, seed: int) -> Iterator[Shift]:
+        n = len(self.units)
+        for _, (tendency, row, size), units, kept in self.sized():
+            held = np.where(units == ABSENT, np.nan, units * row.unit)
+            if held.ndim == 1:
+                how = stream(seed, "sensitivity/numbers"), self._alike(held)
+                numbers, codes = smoothed_numbers(held, self.codes, *how)
+                step = step_of(held[kept], size, row.unit)
+                inner = NumberShift(tendency, numbers[~np.isnan(numbers)], 1.0, step)
+                yield self._of_numbers(inner, codes, numbers)
+                continue
+            if row.kind == "slope":  # each document by the law of its own text
+                held = np.concatenate([held[:n, :1], held[n:, 1:]])
+            groups = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
+            curve = document_shifts.CurveShift(tendency, row.distance, held[kept], groups)
+            yield self._of_numbers(curve, self.codes, held)
 
     def _type_shifts(self, seed: int) -> Iterator[Shift]:
         """Move pairs to other lengths by a kernel, and their types as Heaps' law says."""
@@ -123,10 +151,16 @@ class PromptAnswers(sensitivity.Population):
                 inner = TypeTokenShift(tendency, histograms[name])
                 yield PairShift(inner, units, self.whole, measure)
 
-    def _of_numbers(self, inner: Inner, codes: np.ndarray, *values: np.ndarray) -> Shift:
+    def _of_numbers(self, inner: Shift, codes: np.ndarray, *values: np.ndarray) -> Shift:
         shape = -1, 2, len(self.units)
-        codes, *held = (x.reshape(shape).swapaxes(0, 1).ravel() for x in (codes, *values))
+        codes, *held = (
+            np.moveaxis(x.reshape(*shape, *x.shape[1:]), 1, 0).reshape(x.shape)
+            for x in (codes, *values)
+        )
         measure = partial(_numbers, held[0], held[-1], len(held) == 1)  # (2 P,) each
+        if isinstance(inner, NumberShift | document_shifts.CurveShift):
+            grid = inner.step if isinstance(inner, NumberShift) else FINE
+            measure = partial(_larger, held[0].reshape(len(codes), -1), inner.spread, grid)
         return PairShift(inner, codes[: len(codes) // 2], self.whole, measure)
 
 
@@ -167,10 +201,11 @@ class PairShift(document_shifts.DrawnShift):
 
     def __init__(self, inner: Shift, units: np.ndarray, whole: bool, measure: PairMeasure) -> None:
         super().__init__(inner)
+        self.share = 1.0  # answers that are too short are drawn with the others
         self.is_score, self.effort = inner.is_score, inner.effort if inner.is_score else _EFFORT
         kind = TENDENCIES[inner.tendency].kind
         self._of_words, self._once = kind in ("words", "ranks", "types"), kind == "ranks"
-        numbers = kind in ("length", "share")
+        numbers = kind in ("length", "share", "number")
         self.measures = document_shifts.NumberSwapShift.measures if numbers else inner.measures
         self._whole, self._measure = whole, measure
         self._members = csc_matrix((np.ones(len(units)), (np.arange(len(units)), units)))
@@ -206,12 +241,29 @@ def _numbers(
     else:
         more = drawn.rng.binomial(held - values[own], x)
         numbers = (values[own] + shifted * more) / held
-    first, second = numbers.astype(float)
-    sums, sizes = (np.bincount(drawn.prompts.units, x) for x in (second - first, first * 0 + 1))
-    mean, n = sums.sum() / sizes.sum(), len(sizes)
-    # That of `inference.prompts.permuted_paired_t`, of as many answers on either side.
-    error = math.sqrt(n / (n - 1) * np.sum((sums - mean * sizes) ** 2)) / sizes.sum()
-    return {"ks": ks_of_samples(first, second), "mean_difference": abs(mean) / max(error, _TINY)}
+    return _measured(drawn, numbers[..., None].astype(float))
+
+
+def _larger(
+    values: np.ndarray, spread: np.ndarray | float, step: float, drawn: DrawnAnswers, x: float
+) -> dict[str, float]:
+    """Measure answers whose numbers, or curves, (2 D, K) are larger by x spreads, (K,), in steps,
+    rounded at random."""
+    own, shifted = drawn.sides % len(values), drawn.sides >= len(values)
+    rises = np.floor(x * spread / step + drawn.rng.random((*own.shape, 1))) * shifted[..., None]
+    return _measured(drawn, (np.rint(values[own] / step) + rises) * step)
+
+
+def _measured(drawn: DrawnAnswers, values: np.ndarray) -> dict[str, float]:
+    """Measure numbers or curves of answers, (2, K', K), NaN for those that have none."""
+    kept = np.broadcast_to(~np.isnan(values[..., :1]), values.shape)
+    sums = [
+        [[np.bincount(drawn.prompts.units, place) for place in side.T] for side in held]
+        for held in (np.where(kept, values, 0), kept.astype(float))
+    ]
+    t = float(np.abs(paired_t(np.moveaxis(np.array(sums), (0, 2), (1, 3)))).max())
+    distance = ks_of_samples(*(side[~np.isnan(side)] for side in values[..., 0]))
+    return {"ks": distance, **dict.fromkeys((SIGNED, "max_difference", "slope_difference"), t)}
 
 
 def _types(

@@ -1,26 +1,22 @@
 """The minimum detectable effect of each tendency by number of documents, and the power it reaches.
 
 Definition: two samples of n documents each are drawn, one from a population made of documents of
-the reference, the other from that population with a shift of one tendency (the shifts are defined
-in `shifts`). The shift is detected when the test of the tendency gives a p-value below the level.
-The effect is the shift that is detected with the wanted power in *one random half* of the
-reference's documents, or groups; what is printed beside it, `power_reached`, is the power of the
-same test with that shift on pairs drawn from *the other half*. With few documents a tendency may
-have no effect; where a half has fewer than `HALF_UNITS` effective units there is no number, and
-`reason` says so.
+the reference, the other from that population with a shift of one tendency (see `shifts`), which is
+detected when the test of the tendency gives a p-value below the level. The effect is the shift that
+is detected with the wanted power in *one random half* of the reference's documents, or groups;
+`power_reached` is the power of the same test with that shift on pairs drawn from *the other half*.
+Few documents may have no effect; where a half has fewer than `HALF_UNITS` effective units, `reason`
+says so.
 
 A permutation test of a distance with many permutations rejects when the distance lies beyond the
-upper quantile of the level of its permutation distribution. Given the pooled documents,
-permutations are the random splits of them, so that pairs of samples of one population, half of
-which is shifted, have that distribution on average over pooled samples; it is taken from them, at a
-shift near the one that is found. Tests compare all this with tests of drawn pairs, and
-`benchmarks.powers` the power that is printed with that of pairs that are not the reference's.
+upper quantile of the level of its permutation distribution. Pairs of samples of one population,
+half of which is shifted, have that distribution on average; it is taken from them, at a shift near
+the one that is found. `benchmarks.powers` holds the power that is printed against that of pairs
+that are not the reference's.
 
-For studentized differences of means the normal distribution gives the power in closed form.
-
-Where the reference has groups, the human sample is of whole groups and the tests are those for
-groups against independent documents: see `document_shifts`. Levels are of single p-values, before
-any adjustment for many tests.
+For studentized differences of means the normal distribution gives the power in closed form. Where
+the reference has groups, the human sample is of whole groups and the tests are those for groups
+against independent documents: see `document_shifts`. Levels are of single p-values.
 """
 
 from __future__ import annotations
@@ -47,7 +43,7 @@ from beyond_perplexity.tendencies import document_shifts, type_token
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_shifts import Inner
-from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED
+from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, Sized
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import (
@@ -60,6 +56,7 @@ from beyond_perplexity.tendencies.shifts import (
     TypeTokenShift,
     smoothed,
     smoothed_numbers,
+    step_of,
 )
 from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
@@ -67,8 +64,7 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions
 from beyond_perplexity.verdicts import reason
 
 NULL_PAIRS = 6  # times as many pairs as for one shift
-# Effective groups, or documents, of either half of a reference: of 30 the power errs by about 0.1.
-HALF_UNITS = 30
+HALF_UNITS = 30  # effective groups of either half of a reference: the power errs by about 0.1
 _SMALLEST = 1e-9
 _TIE = 1e-12  # measures closer than this differ by rounding alone
 _GUESS = 0.03  # shift at the first number of documents
@@ -160,10 +156,7 @@ class _Search:
         return float(np.mean(drawn - self.threshold(measure) >= _TIE))
 
     def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
-        """Find the effect from a guess that is wrong by about a factor; NaN for none.
-
-        Documents are pooled at a shift within `_LINEAR`, in other searches where the guess is not.
-        """
+        """Find the effect from a guess that is wrong by about a factor; NaN for none."""
         if not self._shift.is_score:
             pooled = min(guess, self._shift.largest) if factor <= _LINEAR else 0
             self._null = self._draw(NULL_PAIRS * self._pairs, pooled, null=True)
@@ -209,6 +202,16 @@ class Population:
     values: Mapping[str, np.ndarray]
     grouped: bool  # whether whole groups are drawn
 
+    @classmethod
+    def of_documents(
+        cls, values: Mapping[str, np.ndarray], groups: np.ndarray | None, counts: csc_matrix | None
+    ) -> Self:
+        """Take documents (D,) with groups or None; without counts only numbers are shifted."""
+        own = np.arange(len(values[LENGTH])) if groups is None else groups
+        codes = np.unique(own, return_inverse=True)[1]
+        held = csc_matrix((0, len(own))) if counts is None else counts
+        return cls(held, codes, values, groups is not None)
+
     def part(self, chosen: np.ndarray) -> Self:
         """Take some documents, bool, (D,)."""
         codes = np.unique(self.codes[chosen], return_inverse=True)[1]
@@ -216,7 +219,12 @@ class Population:
         return replace(self, counts=self.counts[:, chosen], codes=codes, values=values)
 
     def shifts(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
-        """List the shifts that have sound tests, for whole groups or for documents."""
+        """List the shifts that have sound tests; of documents without words those of numbers."""
+        if self.counts.shape[0]:
+            yield from self._shifts_of_words(options, seed)
+        yield from self._sized_shifts(seed)
+
+    def _shifts_of_words(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
         population = document_shifts.GroupedDocuments(self.codes, self.values[LENGTH])
         if not self.grouped:
             yield document_shifts.RankShift(self.counts, options.zipf_ranks)
@@ -226,7 +234,6 @@ class Population:
                     yield TypeTokenShift(tendency, histograms[name])
         yield document_shifts.HeldOutShift(self.counts, population, seed)
         yield from self.number_shifts(seed)
-        yield from self._sized_shifts(seed)
 
     def number_shifts(self, seed: int, alike: float = 0.0) -> Iterator[Shift]:
         """List those of lengths and shares of smoothed documents; see `smoothed`."""
@@ -248,28 +255,30 @@ class Population:
         swapped = document_shifts.NumberSwapShift
         return swapped(inner, population, numbers) if self.grouped else inner
 
-    def _sized_shifts(self, seed: int) -> Iterator[Shift]:
-        """List the shifts of the numbers and curves that are kept, of documents long enough."""
+    def sized(self) -> Iterator[tuple[str, Sized, np.ndarray, np.ndarray]]:
+        """Yield the numbers and curves of documents long enough: in units, and which have them."""
         slopes = [name for name in self.values if name.startswith(TAYLOR)]
         known = {**SIZED, **dict.fromkeys(slopes, SLOPE)}
         for name in sorted(self.values.keys() & known.keys()):
-            tendency, row, _ = known[name]
             held = self.values[name]
             kept = (held if held.ndim == 1 else held[:, 0]) != ABSENT
-            if kept.sum() < HALF_UNITS:
-                continue
+            if kept.sum() >= HALF_UNITS:
+                yield name, known[name], held, kept
+
+    def _sized_shifts(self, seed: int) -> Iterator[Shift]:
+        for name, (tendency, row, size), held, kept in self.sized():
             values = held[kept] * row.unit
             if held.ndim == 2:
                 population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
                 shift = document_shifts.CurveShift(tendency, row.distance, values, population)
-                if name in slopes:
+                if row.kind == "slope":
                     shift.only_n = int(name.removeprefix(TAYLOR))
                 yield shift
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
             numbers, codes = smoothed_numbers(values, codes, stream(seed, "sensitivity/numbers"))
-            inner = NumberShift(tendency, numbers, float(kept.mean()))
-            yield self._of_numbers(inner, codes, numbers)
+            how = float(kept.mean()), step_of(values, size, row.unit)
+            yield self._of_numbers(NumberShift(tendency, numbers, *how), codes, numbers)
 
 
 def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -292,10 +301,7 @@ def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
 def detected_shifts(
     shift: Shift, other: Shift | None, how: SensitivityOptions, seed: int
 ) -> Iterator[tuple[str, int, float, float]]:
-    """Yield measure, documents, the effect of one half and the power it reaches in the other.
-
-    NaN for none, and all of them where there is no other half.
-    """
+    """Yield measure, documents, the effect of one half and its power in the other; NaN for none."""
     found: dict[str, float] = {}
     before = how.documents[0]
     for n in [shift.only_n] if shift.only_n else how.documents:
@@ -333,11 +339,9 @@ def minimum_detectable_effects(
 ) -> pa.Table:
     """Find the minimum detectable effect of every tendency: schema ``sensitivity``.
 
-    Null where there is none; `relative` to the half's own value, of unigrams the share of the
-    documents whose words are swapped. The populations are halves of the texts, documents of the
-    reference or a random subset of them. With groups (D,) the human side is of whole groups, and
-    measures without a sound test (ranks, types by length) are left out. The largest difference has
-    none: its power hangs on one word, and is .09 less on new text than on the reference's.
+    `relative` is to the half's own value, of unigrams the share of the documents whose words are
+    swapped. The populations are halves of the texts, documents of the reference or some of them.
+    With groups (D,) the human side is of whole groups; what has no sound test is left out.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)
@@ -348,9 +352,7 @@ def minimum_detectable_effects(
     for n in () if groups is not None else how.documents:  # the words of a slope are those of n
         if (slopes := reference.slope_counter(n)) is not None:
             values[f"{TAYLOR}{n}"] = np.concatenate([slopes(batch) for batch in batches])[:, None]
-    own = np.arange(counts.shape[1]) if groups is None else groups
-    codes = np.unique(own, return_inverse=True)[1]
-    text = kind(counts.tocsr()[order].tocsc(), codes, values, groups is not None)
+    text = kind.of_documents(values, groups, counts.tocsr()[order].tocsc())
     return effects_of(text, options, how, seed, source)
 
 

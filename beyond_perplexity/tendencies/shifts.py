@@ -9,7 +9,8 @@ tendency        shift x
 length          every document is longer by the factor 1 + x
 a share         every token that is none of the class becomes one with probability x, so that the
                 share of a document grows
-a number        every document's number is larger by x standard deviations of documents
+a number        every document's number is larger by x standard deviations of documents; of whole
+                words or bytes over the size a part of one is rounded at random
 a curve         every document's curve is higher by x standard deviations, at each place its own
 unigram         a share x of the documents has its words swapped by a fixed random permutation of
                 all types: the mixture (1 - x) p + x q of the unigrams p with the permuted ones q
@@ -52,6 +53,7 @@ _NEIGHBOURS = 400  # documents of nearly equal length whose types per expected t
 _KERNELS = 64  # quantiles of them that stand for all
 _NARROW = 1e-3  # a smaller spread of that ratio is taken as this one
 _TAIL = 1e-12
+FINE = 1e-9  # step of a number of any size
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ def smoothed_numbers(
     """Make varied copies of numbers and their groups, of documents (D,): (D',) each.
 
     Numbers are moved by a normal kernel of half of Silverman's width, and drawn to their mean so
-    that the variance stays. The group of copy r of a document is `codes` + P r, with P groups. Of
-    the kernel's variance documents of a group have the share `alike` in common.
+    that the variance stays; NaN stays NaN. The group of copy r of a document is `codes` + P r, with
+    P groups. Of the kernel's variance documents of a group have the share `alike` in common.
     """
     copies, n_groups = max(1, round(_COPIES / len(codes))), int(codes.max()) + 1
     groups = (codes + n_groups * np.arange(copies)[:, None]).ravel()
@@ -111,8 +113,8 @@ def smoothed_numbers(
     if alike:
         common = rng.normal(size=n_groups * copies)[groups]
         noise = math.sqrt(alike) * common + math.sqrt(1 - alike) * noise
-    mean, width = numbers.mean(), 0.53 * len(codes) ** -0.2
-    moved = np.tile(numbers - mean, copies) + width * numbers.std() * noise
+    mean, width = np.nanmean(numbers), 0.53 * np.sum(~np.isnan(numbers)) ** -0.2
+    moved = np.tile(numbers - mean, copies) + width * np.nanstd(numbers) * noise
     return mean + moved / math.sqrt(1 + width**2), groups
 
 
@@ -237,24 +239,44 @@ class ShareShift(_HistogramShift):
         return mean, (1 - x) ** 2 * variance + x * (1 - x) * coins
 
 
+def step_of(numbers: np.ndarray, size: int, unit: float) -> float:
+    """Return of what numbers, in whole units, are multiples: words or bytes over the size."""
+    whole = np.abs(numbers - np.rint(numbers * size) / size).max() < 0.6 * unit
+    return 1 / size if whole else FINE
+
+
 class NumberShift(_HistogramShift):
     """Larger numbers, from those of documents: float64, (D,)."""
 
     unit = "its own unit"
 
-    def __init__(self, tendency: str, numbers: np.ndarray, share: float) -> None:
-        self.tendency, self._sorted, self.share = tendency, np.sort(numbers), share
-        self._mean, self._spread = float(numbers.mean()), float(numbers.std())
-        self._edges = np.unique(np.quantile(numbers, np.arange(1, _LEVELS) / _LEVELS))
+    def __init__(
+        self, tendency: str, numbers: np.ndarray, share: float, step: float = FINE
+    ) -> None:
+        """Take numbers, which are multiples of a step, before and behind a shift."""
+        numbers = np.rint(numbers / step) * step
+        self.tendency, self.share, self.step = tendency, share, step
+        self._sorted = np.sort(numbers)
+        self._mean, self.spread = float(numbers.mean()), float(numbers.std())
+        levels = np.arange(1, _LEVELS) / _LEVELS
+        self._edges = np.unique(np.quantile(numbers, levels, method="lower")) + step / 2
+
+    def _rises(self, x: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return by how much numbers are larger, and of which shares: rounded right on average."""
+        steps, part = divmod(x * self.spread / self.step, 1)
+        return np.array([steps, steps + 1]) * self.step, np.array([1 - part, part])
 
     def probabilities(self, x: float) -> np.ndarray:
         """Return the shares of documents between quantiles of the unshifted ones: (C,)."""
-        below = np.searchsorted(self._sorted, self._edges - x * self._spread, side="right")
+        rises, shares = self._rises(x)
+        below = shares @ np.searchsorted(self._sorted, self._edges - rises[:, None], side="right")
         return np.diff(below, prepend=0, append=len(self._sorted)) / len(self._sorted)
 
     def moments(self, x: float) -> tuple[float, float]:
         """Return mean and variance of the numbers."""
-        return self._mean + x * self._spread, self._spread**2
+        rises, shares = self._rises(x)
+        mean = float(shares @ rises)
+        return self._mean + mean, self.spread**2 + float(shares @ (rises - mean) ** 2)
 
 
 class TypeTokenShift(Shift):

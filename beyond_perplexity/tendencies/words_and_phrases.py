@@ -83,9 +83,9 @@ class _Units:
             units, self.told = _one_of_each_group(how), "one_draw"
         self.permuted = units
         codes = units.codes[0], units.codes[1] - units.n[0]
-        self._of_limits = self._tested = _by_length(grams, _members(codes))
+        self._of_limits = self._tested = _by_length(grams, _members(codes, units.n))
         if scheme == "draws" and groups is not None:
-            self._of_limits = _by_length(grams, _members((codes[0], groups)))
+            self._of_limits = _by_length(grams, _members((codes[0], groups), (0, 0)))
 
     def limits(self, counts: np.ndarray, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the limits of the log odds of counts and totals, (2, W): (W,) each."""
@@ -128,12 +128,12 @@ def _by_length(grams: GramCounts, members: Sequence[csr_matrix]) -> _Parts:
     return parts
 
 
-def _members(codes: tuple[np.ndarray, np.ndarray]) -> list[csr_matrix]:
-    """Say which documents of either text are of which unit, -1 for none: (U, D)."""
+def _members(codes: tuple[np.ndarray, np.ndarray], n: tuple[int, int]) -> list[csr_matrix]:
+    """Say which documents of either text are of which of n units at least, -1: of none: (U, D)."""
     found = []
-    for own in codes:
+    for own, least in zip(codes, n, strict=True):
         held = np.flatnonzero(own >= 0)
-        shape = int(own.max(initial=-1)) + 1, len(own)
+        shape = max(least, int(own.max(initial=-1)) + 1), len(own)
         found.append(csr_matrix((np.ones(len(held)), (own[held], held)), shape))
     return found
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, norm
 
 import beyond_perplexity
 from beyond_perplexity.models.registry import save_model
@@ -20,10 +20,12 @@ from beyond_perplexity.tendencies import judge
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit import huggingface_models
 from tests.unit.evaluator_oracles import check_refused, run_script
 from tests.unit.small_models import TINIEST, Fixed, TableModel, make
 
 torch = pytest.importorskip("torch")
+PreTrainedTokenizerFast = pytest.importorskip("transformers").PreTrainedTokenizerFast
 ARPA = r"""\data\
 ngram 1=5
 ngram 2=4
@@ -210,8 +212,79 @@ def test_answers_to_prompts_are_judged_within_their_prompts(both):
     assert 0 < labels["baseline"] < labels["value"]
 
 
+def test_a_text_without_a_long_document_has_no_row_and_the_reason(both, capsys):
+    found, own = compared(both[0], ["a bb"] * 30)
+    assert own.empty
+    said = "warning: judge TableModel: no document of samples has 8 tokens: nothing is compared"
+    assert said in capsys.readouterr().err
+    assert "sensitivity" in found.tables
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_minimum_detectable_effects_stand_beside_the_judge(size, tmp_path):
+    """Oracle: the textbook's effect of a difference of means, of documents that stand alone."""
+    rng = np.random.default_rng(4)
+    texts, samples = written(LAW, 200, rng), written(LAW, 50, rng)
+    out = tmp_path / "out"
+    found, own = compared(texts, samples, group_size=size, out=out)
+    held = found.table_of("sensitivity").set_index("measure")
+    assert (set(held["tendency"]), set(held["n"])) == ({"judge"}, {80})  # 2 * 200 * 50 / 250
+    assert list(held.index) == ["ks", "mean_difference"]
+    assert held["groups"].tolist() == [size > 1] * 2
+    values = np.array([bits(LAW, text, 8) for text in texts])
+    wanted = (norm.isf(0.0025) + norm.isf(0.2)) * values.std() * math.sqrt(2 / 80)
+    effect = held.loc["mean_difference", "minimum_detectable_effect"]
+    assert effect == pytest.approx(wanted, rel=0.25 if size > 1 else 0.2)  # that of one half
+    assert effect / held.loc["mean_difference", "relative"] == pytest.approx(
+        own.loc["mean_reference", "value"], rel=0.05
+    )
+    assert 0.4 < held["power_reached"].min() < held["power_reached"].max() < 1
+    assert "judge,ks" in (out / "sensitivity.csv").read_text()
+    told = "of whole groups" if size > 1 else "independent documents, which the tests permute"
+    assert told in (out / "compare.html").read_text()
+    untested = compared(texts[:40], samples, permutations=0)[0]
+    assert "sensitivity" not in untested.tables
+
+
+def test_a_judge_of_hugging_face_gives_what_transformers_does(tmp_path):
+    """Oracle: the loss of transformers, times its tokens, over the bytes of each text."""
+    model = huggingface_models.make_gpt2(tmp_path / "gpt2")
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(tmp_path / "gpt2")
+    words = [*" ".join(huggingface_models.TEXTS).split(), "naïve", "…", "\N{SNOWMAN}"]
+    rng = np.random.default_rng(5)
+    human, samples = ([" ".join(rng.choice(words, 9)) for _ in range(70)] for _ in range(2))
+    expected = []
+    for text in human:
+        cut = " ".join(text.split()[:8])
+        ids = torch.tensor([[0, *tokenizer(cut, add_special_tokens=False)["input_ids"]]])
+        with torch.no_grad():
+            nats = model(ids, labels=ids).loss.item() * (ids.shape[1] - 1)
+        expected.append(nats / math.log(2) / len(cut.encode()))
+    opened = judge.open_judge(str(tmp_path / "gpt2"), "cpu")
+    scores = opened.score([" ".join(text.split()[:8]) for text in human])
+    both = zip(scores, human, strict=True)
+    found = [
+        -score.log_prob / math.log(2) / len(" ".join(text.split()[:8]).encode())
+        for score, text in both
+    ]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    given = {"judge": tmp_path / "gpt2", "bootstrap": 0}
+    compared_texts, own = compared(human, samples, **given)
+    assert own.loc["mean_reference", "value"] == pytest.approx(np.mean(expected), abs=1e-4)
+    assert "under gpt2: neither larger" in own.loc["ks", "note"]
+    assert compared_texts.table_of("sensitivity")["minimum_detectable_effect"].notna().all()
+    pairs = [{"prompt": str(i), "human": x, "model": x} for i, x in enumerate(human)]
+    _, same = compared(None, None, pairs=pairs, **given)
+    assert (same.loc["ks", "value"], same.loc["ks", "p_value"]) == (0, 1)
+    assert (same.loc["mean_difference", "value"], same.loc["mean_difference", "p_value"]) == (0, 1)
+
+
 def test_judges_that_are_none_are_refused_in_a_line(both, tmp_path):
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "config.json").write_text('{"model_type": "gpt2"}')
     for wrong, why in (
+        ("", "judge: give a path, or a model in memory and its tokenizer as a tuple"),
+        (str(tmp_path / "without"), "judge: .*without: has no weights"),
         (str(tmp_path / "nowhere"), "judge: .*nowhere: no such folder"),
         (str(tmp_path), "judge: .* is no model folder"),
         (5, "judge: give a path, or a model in memory and its tokenizer as a tuple"),

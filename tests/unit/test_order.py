@@ -347,6 +347,13 @@ def test_shifts_are_found_as_often_as_is_said() -> None:
     assert inner.probabilities(0.5).sum() == pytest.approx(1)
     moved = np.mean(numbers[:, None] + 0.5 * numbers.std() <= inner._edges, axis=0)
     assert np.cumsum(inner.probabilities(0.5))[:-1] == pytest.approx(moved, abs=1e-9)
+    words = np.repeat([2, 3, 4, 5], [10, 30, 40, 20])  # of 16, each 0.5 more: every other one
+    inner = NumberShift("repetition", words / 16, 1.0, 1 / 16)
+    x = 0.5 / words.std()
+    assert inner.probabilities(0) == pytest.approx([0.1, 0.3, 0.4, 0.2, 0])
+    assert inner.probabilities(x) == pytest.approx([0.05, 0.2, 0.35, 0.3, 0.1])
+    assert inner.moments(x)[0] == pytest.approx((words.mean() + 0.5) / 16)
+    assert inner.moments(x)[1] == pytest.approx((words.var() + 0.25) / 16**2)
 
 
 def test_effects_and_curves_have_numbers_and_curves() -> None:
@@ -451,7 +458,7 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
         assert "between documents" in row.fact
         kept = rows["taylor", "alpha_shuffled"].value
         assert kept == both[1].taylor_fit(shuffled=True).alpha
-        assert f"shuffled in their documents: {kept:.3f} here" in row.fact
+        assert f"shuffled in their documents: α {kept:.3f} here" in row.fact
         assert row.value_all < row.high
         assert 0 < row.baseline < 0.1
     codes = np.arange(120) // 2

@@ -29,7 +29,8 @@ from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.prompts import Prompts
 from beyond_perplexity.report.sensitivity import prompt_sensitivity_table, sensitivity_table
-from beyond_perplexity.schemas.tendencies import SENSITIVITY
+from beyond_perplexity.schemas.tendencies import JUDGED, SENSITIVITY
+from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies import (
     document_measures,
     document_shifts,
@@ -39,8 +40,10 @@ from beyond_perplexity.tendencies import (
     type_token,
 )
 from beyond_perplexity.tendencies.definitions import OF_FAMILIES, TENDENCIES
+from beyond_perplexity.tendencies.document_curves import randomized_curves
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.document_values import value_counter
+from beyond_perplexity.tendencies.judge import JudgedText, judged_table, pair_of_values
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import Measuring, paired
@@ -400,6 +403,25 @@ def test_the_human_side_of_swaps_has_the_law_of_its_documents(reference):
         assert both[0][measure].mean() == pytest.approx(both[1][measure].mean(), rel=0.12)
 
 
+def check_judged_effects(plain: pa.Table, given: list, tmp_path) -> None:
+    """Let a judge have its rows behind those of the command, by the textbook's power."""
+    bits = np.random.default_rng(6).normal(3, 0.4, 300)
+    text = JudgedText(64, np.rint(bits * 1e4).astype(np.int32))
+    facts = {"reference": {"size": 64, "impossible": 0, "unknown": 0.0}}
+    with ShardWriter(tmp_path / "judged.parquet", JUDGED, {"judged": facts}) as writer:
+        writer.write(judged_table(text, None, "reference"))
+    output = ["--judged", tmp_path / "judged.parquet", "--output", tmp_path / "r.parquet"]
+    run_script(measure_sensitivity, *given, *output)
+    found = pq.read_table(tmp_path / "r.parquet")
+    assert found.slice(0, len(plain)).equals(plain)
+    ks, mean = found.slice(len(plain)).to_pylist()
+    assert [(x["tendency"], x["measure"]) for x in (ks, mean)] == [("judge", m) for m in TWO_TESTS]
+    wanted = (norm.isf(0.0025) + norm.isf(0.2)) * 0.4 * np.sqrt(2 / 500)
+    assert mean["minimum_detectable_effect"] == pytest.approx(wanted, rel=0.15)
+    assert mean["relative"] == pytest.approx(wanted / 3, rel=0.15)
+    assert 0.5 < ks["minimum_detectable_effect"] / wanted < 2
+
+
 def test_the_command_repeats_itself(tmp_path):
     statistics_of(TEXTS[:120], WORDS, path=tmp_path / "s.parquet")
     documents = write_samples(tmp_path / "d.parquet", TEXTS[:120])
@@ -412,6 +434,7 @@ def test_the_command_repeats_itself(tmp_path):
     assert set(tables[0]["n"].to_pylist()) == {500}
     assert any(tables[0]["power_reached"].to_pylist())
     assert tables[0].equals(tables[1])
+    check_judged_effects(tables[0], [*given, "--sensitivity-options", small], tmp_path)
     wrong = ["--output", tmp_path / "q.parquet", "--sensitivity-options", '{"power": 1.5}']
     check_refused(r"power: is 1\.5", run_script, measure_sensitivity, *given, *wrong)
 
@@ -468,13 +491,18 @@ def test_counted_values_rise_by_as_much_as_is_asked_for():
 
 
 def test_the_power_that_is_printed_for_order_is_that_of_the_population():
-    """A small case of `benchmarks/powers.py`: 40 pairs of the population; 3 binomial errors."""
-    held = References(LONG, 300, 100, grouped=False, many=2, pairs=20, kind=OfOrder)
-    assert len(held.keys) == 8
-    for key in (
-        ("recurrence", "max_difference"),
-        ("repetition", "mean_difference"),
-        ("taylor", "slope_difference"),
+    """Small cases of `benchmarks/powers.py`: 40 pairs of the population; 3 binomial errors.
+
+    In the shortest texts few numbers of repeated words are possible.
+    """
+    long = References(LONG, 300, 100, grouped=False, many=2, pairs=20, kind=OfOrder)
+    short = References(Topics(size=8.0), 600, 200, grouped=False, many=2, pairs=20, kind=OfOrder)
+    assert len(long.keys) == 8
+    for held, key in (
+        (long, ("recurrence", "max_difference")),
+        (long, ("repetition", "mean_difference")),
+        (short, ("repetition", "ks")),
+        (long, ("taylor", "slope_difference")),
     ):
         (found,) = rates("unit", PrintedPower("unit", held, key), 40)
         error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
@@ -511,9 +539,10 @@ def test_the_effect_of_a_slope_is_that_of_as_many_documents():
 # ---- answers to prompts ----
 
 
-def answered(n: int, asked=(1, 1), authors: int = 1, same: bool = False):
+def answered(n: int, asked=(1, 1), authors: int = 1, same: bool = False, longer: float = 1.0):
     """Open answers of a synthetic population as the package does."""
-    case = Answered("sensitivity", Topics(n_topics=40, own=60), n, asked, authors=authors)
+    topics = Topics(n_topics=40, own=60)
+    case = Answered("sensitivity", topics, n, asked, authors=authors, longer=longer)
     human, model, prompts = case.answers_of(case.drawn(np.random.default_rng(5)), 0)
     model = human if same else model
     return opened_answers(human, model, prompts, case.population.classes)
@@ -522,11 +551,12 @@ def answered(n: int, asked=(1, 1), authors: int = 1, same: bool = False):
 def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
     """Oracles: the test's own t and distances of the same answers; labels counted."""
     for asked, authors in (((1, 1), 1), ((3, 3), 1), ((1, 1), 3)):
-        with answered(60, asked, authors) as pair:
+        with answered(60, asked, authors, longer=8) as pair:
             held = prompt_shifts.PromptAnswers.of(pair, 10_000, 1)
-            ranks = next(held.shifts(MeasurementOptions(), 1))
+            listed = list(held.shifts(MeasurementOptions(), 1))
+            ranks = listed[0]
             how = Measuring.of(pair, MeasurementOptions(permutations=1), 1)
-            t = document_measures.randomized_numbers(how)
+            t = document_measures.randomized_numbers(how) | randomized_curves(how)
             of_words = randomized_words(how.for_words) | document_measures.randomized_types(
                 how.for_words
             )
@@ -536,15 +566,25 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
         rng = np.random.default_rng(0)
         plain = prompt_shifts.DrawnAnswers(rng, prompts, np.stack([own, own + n]))
         own, cut = held.values, held.cut
-        for tendency, measured in (
-            ("rank_frequency", ranks._measure(plain, 0.0)),
-            ("length", prompt_shifts._numbers(own["length"], own["length"], True, plain, 0.0)),
-            ("symbols", prompt_shifts._numbers(own["symbols"], own["length"], False, plain, 0.0)),
-            ("type_token_unigrams", prompt_shifts._types(cut["types"], cut["length"], plain, 0.0)),
-        ):
-            for measure, value in measured.items():
-                observed = (t | of_words)[tendency, measure][-1]
-                assert value == pytest.approx(abs(observed), rel=1e-9), (tendency, measure)
+        curves = {x.tendency: x for x in listed if x.tendency in ("recurrence", "taylor")}
+        measured = {name: x._measure(plain, 0.0) for name, x in curves.items()} | {
+            "rank_frequency": ranks._measure(plain, 0.0),
+            "length": prompt_shifts._numbers(own["length"], own["length"], True, plain, 0.0),
+            "symbols": prompt_shifts._numbers(own["symbols"], own["length"], False, plain, 0.0),
+            "type_token_unigrams": prompt_shifts._types(cut["types"], cut["length"], plain, 0.0),
+        }
+        for tendency in ("repetition", "burstiness", "compression"):
+            (name,) = (x for x in own if x.startswith(tendency))
+            numbers = np.where(own[name] == ABSENT, np.nan, own[name])[:, None]
+            assert 0 < np.isnan(numbers).mean() < 0.5
+            measured[tendency] = prompt_shifts._larger(numbers, 0.0, 1.0, plain, 0.0)
+        checked = 0
+        for (tendency, measure), drawn in (t | of_words).items():
+            if tendency in measured and measure != "tvd_1000":
+                value = measured[tendency][measure]
+                assert value == pytest.approx(abs(drawn[-1]), rel=1e-9), (tendency, measure)
+                checked += 1
+        assert checked == 14
         dealt = [plain.dealt(of_words=own).sides for own in (True, False) for _ in range(20)]
         for sides in dealt:
             assert sorted(sides.ravel()) == list(range(2 * n))
@@ -581,6 +621,72 @@ def test_the_smallest_shift_of_means_is_that_of_the_paired_t():
     assert found[1] < 2 * found[0]  # prompts that differ cost the test of pairs little
 
 
+def judged_answers(rng, n: int, authors: int = 1):
+    """Draw normal bits per byte of n prompts and the prompts: a fifth is too short to be judged.
+
+    What prompts have in common has a variance of 1, authors on either side one of .04.
+    """
+    common, sides = rng.normal(6, 1, n), []
+    for _ in range(2):
+        own = np.repeat(rng.normal(0, 0.2, n // authors), authors) if authors > 1 else 0
+        units = np.rint((common + own + rng.normal(0, 0.3, n)) * 1e4)
+        short = rng.random(n) < 0.2
+        sides.append(np.where(short, ABSENT, units).astype(np.int32))
+    own = np.arange(n)
+    return sides, Prompts.of((own, own), own // authors, authors > 1)
+
+
+def values_of(units, name: str = "judge_64"):
+    return {"length": np.ones(len(units), np.int32), name: units}
+
+
+@pytest.mark.parametrize("authors", [1, 3])
+def test_numbers_and_curves_of_answers_have_the_effect_of_the_paired_t(authors):
+    """Oracle: the closed form; a curve of one number at four places is tested as that number."""
+    rng = np.random.default_rng(4)
+    sides, prompts = judged_answers(rng, 600, authors)
+    both = [values_of(own) | {"novelty_8": np.stack([own] * 4, axis=1)} for own in sides]
+    with pair_of_values(both, prompts) as pair:
+        listed = list(prompt_shifts.PromptAnswers.of(pair, 10_000, 1).shifts(HOW, 1))
+    assert [(x.tendency, x.measures) for x in listed] == [
+        ("judge", TWO_TESTS),
+        ("novelty", ("max_difference",)),
+    ]
+    # Residuals of the difference of means, which prompts of one answer have too.
+    values = np.where(np.array(sides) == ABSENT, np.nan, sides) * 1e-4
+    kept = ~np.isnan(values)
+    residuals = np.nan_to_num(values - np.nanmean(values)) / kept.sum(axis=1)[:, None]
+    of_units = np.bincount(prompts.units, residuals[1] - residuals[0])
+    error = np.sqrt(np.sum(of_units**2) * 600 / N)
+    wanted = (norm.isf(0.025) + norm.isf(1 - HOW.power)) * error
+    for shift, measure in zip(listed, ("mean_difference", "max_difference"), strict=True):
+        x = _Search(shift, N, HOW, 1).smallest(measure, 0.2)
+        assert shift.size(measure, x)[0] == pytest.approx(wanted, rel=0.1), measure
+
+
+def test_the_power_that_is_printed_for_what_is_judged_is_that_of_the_population():
+    """Pairs that are not the reference's, by the test itself: 80 of each; 3 binomial errors."""
+    how = SensitivityOptions((200,), level=0.05, power=0.8, pairs=100)
+    quick = MeasurementOptions(permutations=99)
+    sides, prompts = judged_answers(np.random.default_rng(7), 400)
+    with pair_of_values([values_of(own) for own in sides], prompts) as pair:
+        held = prompt_shifts.PromptAnswers.of(pair, 10_000, 1)
+        printed = sensitivity.effects_of(held, quick, how, 1, "judge").to_pylist()
+    for row in printed:
+        effect, found = round(row["minimum_detectable_effect"] * 1e4), 0
+        for seed in range(80):
+            sides, prompts = judged_answers(np.random.default_rng([seed, 8]), 200)
+            sides[1][sides[1] != ABSENT] += effect
+            with pair_of_values([values_of(own) for own in sides], prompts) as pair:
+                drawn = document_measures.randomized_numbers(Measuring.of(pair, quick, seed))
+            *null, observed = drawn["judge", row["measure"]]
+            two_sided = row["measure"] == "mean_difference"
+            found += permutation_p(observed, np.array(null), two_sided=two_sided) <= 0.05
+        power = row["power_reached"]
+        error = np.sqrt(power * (1 - power) / 80)
+        assert abs(found / 80 - power) < 0.05 + 3 * error, (row, found)
+
+
 def test_the_power_that_is_printed_for_answers_is_that_of_the_population():
     """Small cases of `benchmarks/powers.py`: 60 pairs of the population; 3 binomial errors."""
     asked = Answered("unit", Topics(n_topics=40, own=60), 100)
@@ -613,7 +719,7 @@ def test_few_prompts_and_equal_answers_have_no_effect_and_the_reason():
     ):
         with answered(**given) as pair:
             found = prompt_effects(pair, MeasurementOptions(), how, 1, "lstm/beam").to_pandas()
-        assert len(found) == 10
+        assert len(found) == 13
         assert found[["minimum_detectable_effect", "power_reached"]].isna().all(axis=None)
         assert said in reason_text(found["reason"][0])
         assert said in prompt_sensitivity_table(found, Labels()).note
@@ -622,7 +728,7 @@ def test_few_prompts_and_equal_answers_have_no_effect_and_the_reason():
     assert found.schema == SENSITIVITY
     held = found.to_pandas()
     assert set(held["n"]) == {180}
-    assert held["minimum_detectable_effect"].notna().sum() >= 8
+    assert held["minimum_detectable_effect"].notna().sum() >= 11
     shown = prompt_sensitivity_table(pd.concat([held, held.assign(source="gru/beam")]), Labels())
     assert [one.title for one in shown.columns] == ["Model", "Tendency", "Test", "Shift in", "180"]
-    assert len(shown.rows) == 20
+    assert len(shown.rows) == 26

@@ -346,6 +346,14 @@ def test_measures_with_embeddings_are_read_where_there_is_an_encoder_in_few_shar
     assert "the package of 'minilm' is not installed" in run.embeddings.describe()
 
 
+def test_detectable_effects_are_those_of_a_judge_where_there_is_one():
+    held = run_of(SMOKE, tendencies={"judge": {"model": "rnn", "documents": 20}}).judge
+    expected = ["<results>/references/wikipedia/words/judged.parquet"]
+    assert held.first_reference("wikipedia") == expected
+    assert held.measured("lstm", "beam")[:1] == expected
+    assert run_of(SMOKE).judge.first_reference("wikipedia") == []
+
+
 def read_in(**sections):
     sample = {"corpus": "wikipedia", "path": "a.txt"}
     changes = {

@@ -93,6 +93,7 @@ PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, wri
                 judge_reference=1,
                 judge_samples=4,
                 measure_tendencies=4,
+                measure_sensitivity=1,
                 measure_embeddings=1,
                 relate_measures=1,
                 tabulate=12,

@@ -31,7 +31,7 @@ TendencyKind = Literal[
 LENGTH = "length"
 EMBEDDING = "embedding"
 TAYLOR = "taylor"
-SHARED = "shared_ngrams"
+SHARED_NGRAMS = "shared_ngrams"
 TEXT = "text"  # what is described and not tested
 _HERE = "beyond_perplexity.tendencies"
 _CLASSES = f"{_HERE}.word_classes"
@@ -192,7 +192,7 @@ TENDENCIES = {
         "Judge", "number", "ks", JUDGE, note="bits per byte", sizes=CUT_TO, family=ORDER
     ),
     TAYLOR: Tendency("Taylor's law", "slope", "slope_difference", unit=1e-6, family=ORDER),
-    SHARED: Tendency(
+    SHARED_NGRAMS: Tendency(
         "Shared n-grams",
         "pairs",
         "max_difference",

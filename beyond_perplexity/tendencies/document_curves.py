@@ -20,7 +20,7 @@ from beyond_perplexity.inference.permuted_units import (
 )
 from beyond_perplexity.tendencies import shared_ngrams, taylor
 from beyond_perplexity.tendencies.definitions import (
-    SHARED,
+    SHARED_NGRAMS,
     TAYLOR,
     TENDENCIES,
     MeasureKey,
@@ -53,11 +53,6 @@ class CurveComparison:
     def key(self) -> MeasureKey:
         """Tendency and distance."""
         return self.sized.tendency, self.sized.row.distance
-
-    @property
-    def n(self) -> list[int]:
-        """Documents of both texts that are compared."""
-        return [one.documents_of(self.name) for one in self.pair.sample_sets]
 
     @cached_property
     def means(self) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +122,7 @@ class CurveComparison:
 
         The test sees another place where what differs there varies less.
         """
-        told, why = size_told(self.pair, self.sized, self.n)
+        told, why = size_told(self.pair, self.sized)
         reference, samples = self.means
         where = {int(np.argmax(np.abs(samples - reference))): "at"}
         if self.has_documents and how.options.permutations and not why:
@@ -209,7 +204,7 @@ class SharedComparison(CurveComparison):
     @property
     def name(self) -> str:
         """What is kept of every document: its first tokens."""
-        return SHARED
+        return SHARED_NGRAMS
 
     @property
     def n(self) -> list[int]:
@@ -219,21 +214,16 @@ class SharedComparison(CurveComparison):
     @cached_property
     def kept(self) -> tuple[np.ndarray, np.ndarray]:
         """Which documents of both texts are compared: bool, (D,)."""
-        first, second = map(shared_ngrams.spread, super().kept)
-        return first, second
-
-    @cached_property
-    def _tokens(self) -> tuple[np.ndarray, np.ndarray]:
-        first, second = (own[kept] for own, kept in zip(self._units, self.kept, strict=True))
+        first, second = map(shared_ngrams.spread_over, super().kept)
         return first, second
 
     @cached_property
     def curves(self) -> mean_curves.Curves:
         """The pseudo-values of these documents, each text by itself: (D', K)."""
-        found = []
-        for tokens, kept, codes in zip(self._tokens, self.kept, self.pair.groups, strict=True):
-            own = np.arange(len(tokens)) if codes is None else codes[kept]
-            found.append(shared_ngrams.shared_by_document(tokens, own, len(self.sized.places)))
+        found, longest = [], len(self.sized.places)
+        for own, kept, codes in zip(self._units, self.kept, self.pair.groups, strict=True):
+            groups = np.arange(kept.sum()) if codes is None else codes[kept]
+            found.append(shared_ngrams.shared_by_document(own[kept], groups, longest))
         return found[0], found[1]
 
     @cached_property
@@ -243,17 +233,16 @@ class SharedComparison(CurveComparison):
 
     def randomized(self, how: Measuring) -> dict[str, np.ndarray]:
         """Compare both under the randomizations of `how`, and last as they are: (B + 1,) each."""
-        units = self._units_kept(how) or single_documents((self.n[0], self.n[1]))
-        given = self._tokens, units, len(self.sized.places), how.options.permutations, how.seed
-        return shared_ngrams.permuted_shares(*given)
+        first, second = (own[kept] for own, kept in zip(self._units, self.kept, strict=True))
+        units = self._units_kept(how) or single_documents((len(first), len(second)))
+        given = units, len(self.sized.places), how.options.permutations, how.seed
+        return shared_ngrams.permuted_shares((first, second), *given)
 
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say what is shared at every n and what is compared; else why there is no verdict."""
         told, why = size_told(self.pair, self.sized, self.n)
         both = zip(self.sized.places, *self.means, strict=True)
-        shares = (
-            f"n = {n}: {own:.3g} here, {other:.3g} in the reference" for n, other, own in both
-        )
+        shares = [f"n = {n}: {own:.3g} here, {x:.3g} in the reference" for n, x, own in both]
         return joined_facts(*shares, told), why
 
 
@@ -266,8 +255,10 @@ def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
     slope = SlopeComparison(pair, SLOPE)
     if slope.has_documents or all(one.n_segments for one in pair.sample_sets):
         yield slope
-    if pair.documents is not None and (held := pair.documents.values(0).get(SHARED)) is not None:
-        shared = SharedComparison(pair, Sized(SHARED, TENDENCIES[SHARED], held.shape[1]))
+    kept = {} if pair.documents is None else pair.documents.values(0)
+    if SHARED_NGRAMS in kept:
+        size = kept[SHARED_NGRAMS].shape[1]
+        shared = SharedComparison(pair, Sized(SHARED_NGRAMS, TENDENCIES[SHARED_NGRAMS], size))
         if min(shared.n) > 1:
             yield shared
 

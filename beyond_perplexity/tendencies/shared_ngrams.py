@@ -6,14 +6,10 @@ different prompts. So it does not depend on how many documents there are, and th
 of two documents (rarefaction at two) are what either has less it. A model that writes the same
 phrases in all its documents shares more than people, which no measure of one document sees.
 
-The difference of two texts is tested by randomizations, each of which pairs documents anew, by the
-largest over n = 1 to 4 of |difference|, in standard deviations of its randomizations. (A t of few
-documents would see nothing: its error grows with the n-grams that they share.) The price is that
-texts of unequal numbers of documents, whose pairs share as much but whose documents vary more in
-it, differ, too. In a closed vocabulary ``<unk>`` is a word as any other. After Hurlbert (1971), The
-nonconcept of species diversity, Ecology 52, and Li, Galley, Brockett, Gao and Dolan (2016), A
-diversity-promoting objective function for neural conversation models, NAACL. D documents, G
-n-grams, U units, w randomizations at a time, K lengths of n-grams.
+Two texts are tested by the largest |difference| over n = 1 to 4, in standard deviations of its
+randomizations, each of which pairs documents anew; ``docs/measures.md`` says what that costs. After
+Hurlbert (1971), The nonconcept of species diversity, Ecology 52. D documents, G n-grams, U units, w
+randomizations at a time, K lengths of n-grams.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from beyond_perplexity.inference.permuted_units import PermutedUnits
 from beyond_perplexity.tendencies.document_statistics import ABSENT, first_tokens
 from beyond_perplexity.tendencies.tokens import TokenBatch, string_hashes
 
-MOST = 2_000  # documents of either text that are compared, spread over it
+MOST_COMPARED = 2_000  # documents of either text that are compared, spread over it
 _ROUNDING = 1e-12  # a difference below is one of equal texts
 
 
@@ -39,10 +35,10 @@ def beginnings(batch: TokenBatch, size: int) -> np.ndarray:
     return found
 
 
-def spread(kept: np.ndarray) -> np.ndarray:
-    """Keep `MOST` of the documents that are kept, bool, (D,), at equal steps."""
+def spread_over(kept: np.ndarray) -> np.ndarray:
+    """Keep `MOST_COMPARED` of the documents that are kept, bool, (D,), at equal steps."""
     own, found = np.flatnonzero(kept), np.zeros(len(kept), bool)
-    found[own[np.linspace(0, len(own) - 1, min(len(own), MOST)).astype(int)]] = True
+    found[own[np.linspace(0, len(own) - 1, min(len(own), MOST_COMPARED)).astype(int)]] = True
     return found
 
 
@@ -74,9 +70,8 @@ def shared_by_document(tokens: np.ndarray, codes: np.ndarray, longest: int) -> n
     Parameters
     ----------
     tokens : numpy.ndarray of int, shape (D, N)
-        The documents.
     codes : numpy.ndarray of int, shape (D,)
-        The group of each, from 0 on.
+        The group of each document, from 0 on.
     longest : int
         Words K of an n-gram at most.
 
@@ -99,11 +94,7 @@ def shared_by_document(tokens: np.ndarray, codes: np.ndarray, longest: int) -> n
 
 
 def permuted_shares(
-    tokens: tuple[np.ndarray, np.ndarray],
-    units: PermutedUnits,
-    longest: int,
-    n: int,
-    seed: int,
+    tokens: tuple[np.ndarray, np.ndarray], units: PermutedUnits, longest: int, n: int, seed: int
 ) -> dict[str, np.ndarray]:
     """Compare what documents share in both texts under randomizations and, last, as they are.
 

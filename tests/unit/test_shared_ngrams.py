@@ -15,16 +15,17 @@ import pytest
 
 from beyond_perplexity.inference.permuted_units import single_documents
 from beyond_perplexity.tendencies import shared_ngrams
-from beyond_perplexity.tendencies.definitions import SHARED
+from beyond_perplexity.tendencies.definitions import SHARED_NGRAMS
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.verdicts import reason_text
 from tests.unit.test_order import CLASSES, counted
 
 TESTS = MeasurementOptions(permutations=99, bootstrap=50, monte_carlo=0)
-KEY = (SHARED, "max_difference")
+KEY = (SHARED_NGRAMS, "max_difference")
 
 
 def ngram_sets(tokens: np.ndarray, n: int) -> list[set[tuple[int, ...]]]:
@@ -124,15 +125,39 @@ def test_a_text_that_says_the_same_in_all_documents_differs(groups: bool) -> Non
     assert (row.value, row.p_value) == (0, 1)
 
 
+@pytest.mark.parametrize("grouped", [0, 1])
+def test_groups_beside_documents_have_no_verdict(grouped: int) -> None:
+    """Groups of the reference ("swaps") or of the samples ("draws") alone; both means are given."""
+    rng = np.random.default_rng(6)
+    texts, groups = [planted(rng, 60, 0), planted(rng, 60, 0.5)], [None, None]
+    groups[grouped] = np.arange(60) // 2
+    both = map(counted, texts)
+    with paired(*both, [[x] for x in texts], groups=groups, classes=CLASSES) as p:
+        rows = {row.key: row for row in measure_rows(p, TESTS, 1)}
+    words = [np.array([own.split() for own in text.to_pylist()]) for text in texts]
+    ids = np.unique(np.concatenate(words), return_inverse=True)[1].reshape(2, 60, 64)
+    means = []
+    for k, tokens in enumerate(ids):
+        codes, n = np.arange(60) // (2 if k == grouped else 1), range(1, 5)
+        own = [mean_shared(ngram_sets(tokens, x), codes, np.ones(60)) / (65 - x) for x in n]
+        means.append(np.array(own))
+    assert rows[KEY].value == pytest.approx(np.abs(means[1] - means[0]).max())
+    for ending, own in zip(("_reference", ""), means, strict=True):
+        assert rows[SHARED_NGRAMS, f"mean{ending}"].value == pytest.approx(own.mean())
+    assert np.isnan(rows[KEY].p_value)
+    assert "depends on groups" in reason_text(rows[KEY].reason)
+    assert not np.isnan(rows["recurrence", "max_difference"].p_value)
+
+
 def test_documents_that_are_short_or_too_many_are_left_out() -> None:
     batch = tokenize_batch(pa.array(["a b c d", "", "a b", "d c b a e"]))
     found = shared_ngrams.beginnings(batch, 4)
     assert (found[:, 0] == ABSENT).tolist() == [False, True, True, False]
     assert found[0].tolist() == found[3][::-1].tolist()
     assert len(set(found[0].tolist())) == 4
-    kept = np.ones(5 * shared_ngrams.MOST, bool)
+    kept = np.ones(5 * shared_ngrams.MOST_COMPARED, bool)
     kept[::2] = False
-    chosen = shared_ngrams.spread(kept)
-    assert chosen.sum() == shared_ngrams.MOST
+    chosen = shared_ngrams.spread_over(kept)
+    assert chosen.sum() == shared_ngrams.MOST_COMPARED
     assert not chosen[::2].any()
     assert np.ptp(np.diff(np.flatnonzero(chosen))) <= 2

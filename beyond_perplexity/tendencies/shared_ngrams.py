@@ -2,12 +2,8 @@
 
 Of two documents that are cut to N words it is the number of the n-grams that both have, each once,
 by N - n + 1; of a text the mean over all pairs of documents of different groups, or of answers to
-different prompts. So it does not depend on how many documents there are, and the distinct n-grams
-of two documents (rarefaction at two) are what either has less it. A model that writes the same
-phrases in all its documents shares more than people, which no measure of one document sees.
-
-Two texts are tested by the largest |difference| over n = 1 to 4, in standard deviations of its
-randomizations, each of which pairs documents anew; ``docs/measures.md`` says what that costs. After
+different prompts. It does not depend on the number of documents. A model that writes the same
+phrases in all of them shares more than people, which no measure of one document sees. After
 Hurlbert (1971), The nonconcept of species diversity, Ecology 52. D documents, G n-grams, U units, w
 randomizations at a time, K lengths of n-grams.
 """
@@ -45,11 +41,10 @@ def spread_over(kept: np.ndarray) -> np.ndarray:
 def _ngrams(tokens: np.ndarray, longest: int) -> Iterator[csr_array]:
     """Yield which n-grams documents (D, N) have, of each length: ones, (D, G)."""
     words: np.ndarray = np.unique(tokens, return_inverse=True)[1].reshape(tokens.shape)
-    codes = words
-    for n in range(1, longest + 1):
-        if n > 1:
-            longer = codes[:, :-1] * (words.max(initial=0) + 1) + words[:, n - 1 :]
-            codes = np.unique(longer, return_inverse=True)[1].reshape(longer.shape)
+    codes = np.zeros((len(words), words.shape[1] + 1), words.dtype)  # of no word
+    for n in range(longest):
+        longer = codes[:, :-1] * (words.max(initial=0) + 1) + words[:, n:]
+        codes = np.unique(longer, return_inverse=True)[1].reshape(longer.shape)
         ends = np.arange(len(codes) + 1) * codes.shape[1]
         found = csr_array((np.ones(codes.size), codes.flatten(), ends))  # sorted in place
         found.sum_duplicates()

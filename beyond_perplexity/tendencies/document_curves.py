@@ -206,11 +206,6 @@ class SharedComparison(CurveComparison):
         """What is kept of every document: its first tokens."""
         return SHARED_NGRAMS
 
-    @property
-    def n(self) -> list[int]:
-        """Documents of both texts that are compared."""
-        return [int(own.sum()) for own in self.kept]
-
     @cached_property
     def kept(self) -> tuple[np.ndarray, np.ndarray]:
         """Which documents of both texts are compared: bool, (D,)."""
@@ -240,7 +235,7 @@ class SharedComparison(CurveComparison):
 
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say what is shared at every n and what is compared; else why there is no verdict."""
-        told, why = size_told(self.pair, self.sized, self.n)
+        told, why = size_told(self.pair, self.sized, [*map(len, self.curves)])
         both = zip(self.sized.places, *self.means, strict=True)
         shares = [f"n = {n}: {own:.3g} here, {x:.3g} in the reference" for n, x, own in both]
         return joined_facts(*shares, told), why
@@ -259,7 +254,7 @@ def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
     if SHARED_NGRAMS in kept:
         size = kept[SHARED_NGRAMS].shape[1]
         shared = SharedComparison(pair, Sized(SHARED_NGRAMS, TENDENCIES[SHARED_NGRAMS], size))
-        if min(shared.n) > 1:
+        if min(own.sum() for own in shared.kept) > 1:
             yield shared
 
 

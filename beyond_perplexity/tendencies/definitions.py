@@ -23,6 +23,7 @@ TendencyKind = Literal[
     "number",
     "curve",
     "slope",
+    "pairs",
     "embedding",
     "vocabulary",
     "text",
@@ -30,6 +31,7 @@ TendencyKind = Literal[
 LENGTH = "length"
 EMBEDDING = "embedding"
 TAYLOR = "taylor"
+SHARED_NGRAMS = "shared_ngrams"
 TEXT = "text"  # what is described and not tested
 _HERE = "beyond_perplexity.tendencies"
 _CLASSES = f"{_HERE}.word_classes"
@@ -53,8 +55,9 @@ class Tendency(NamedTuple):
     title: str
     # How it is measured: ranks and words (by counts of types), types (of a document, by its
     # length), length and share (one number per document), number and curve (one number, or one at
-    # each place, of the beginning of a document: `document_statistics`), embedding (a vector per
-    # document of a few, where an encoder is given), or vocabulary and text (described, not tested).
+    # each place, of the beginning of a document: `document_statistics`), slope (of a text), pairs
+    # (of documents), embedding (a vector per document of a few, where an encoder is given), or
+    # vocabulary and text (described, not tested).
     kind: TendencyKind
     distance: str = (
         ""  # measure of how far samples are: 0 for equal distributions, 1 (MMD: √2) at most
@@ -70,7 +73,7 @@ class Tendency(NamedTuple):
     caption: str = ""
     # Of a number or a curve: the ``module:function`` that makes what counts it, none where it is
     # counted of some documents alone (`judge`); to how many tokens
-    # documents are cut, alternatively (`document_statistics.chosen_size`); the places of a curve,
+    # documents are cut, alternatively (`Statistics.sizes`); the places of a curve,
     # and in which unit whole numbers are held of it.
     statistic: str = ""
     sizes: tuple[int, ...] = ()
@@ -189,6 +192,14 @@ TENDENCIES = {
         "Judge", "number", "ks", JUDGE, note="bits per byte", sizes=CUT_TO, family=ORDER
     ),
     TAYLOR: Tendency("Taylor's law", "slope", "slope_difference", unit=1e-6, family=ORDER),
+    SHARED_NGRAMS: Tendency(
+        "Shared n-grams",
+        "pairs",
+        "max_difference",
+        sizes=CUT_TO[:4],
+        places=(1, 2, 3, 4),
+        family=ORDER,
+    ),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
     TEXT: Tendency("Text", "text"),

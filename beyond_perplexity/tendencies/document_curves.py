@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,9 +15,12 @@ from beyond_perplexity.inference.permuted_units import (
     DOCUMENTS_AT_LENGTHS,
     CommonGroups,
     Groups,
+    PermutedUnits,
+    single_documents,
 )
-from beyond_perplexity.tendencies import taylor
+from beyond_perplexity.tendencies import shared_ngrams, taylor
 from beyond_perplexity.tendencies.definitions import (
+    SHARED_NGRAMS,
     TAYLOR,
     TENDENCIES,
     MeasureKey,
@@ -103,13 +106,16 @@ class CurveComparison:
 
     def randomized(self, how: Measuring) -> dict[str, np.ndarray]:
         """Compare both under the randomizations of `how`, and last as they are: (B + 1,) each."""
-        units = how.units
-        if units is not None:
-            both = zip(units.codes, self.kept, strict=True)
-            first, second = (codes[kept] for codes, kept in both)
-            units = replace(units, codes=(first, second))
-        n = how.options.permutations
+        units, n = self._units_kept(how), how.options.permutations
         return mean_curves.permuted_curves(self.curves, units, n, how.seed)
+
+    def _units_kept(self, how: Measuring) -> PermutedUnits | None:
+        """Return the units of the documents that are compared; None for single ones."""
+        if how.units is None:
+            return None
+        both = zip(how.units.codes, self.kept, strict=True)
+        first, second = (codes[kept] for codes, kept in both)
+        return replace(how.units, codes=(first, second))
 
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say where the curves differ most and what is compared; else why there is no verdict.
@@ -191,8 +197,52 @@ class SlopeComparison(CurveComparison):
             yield MeasureRow(TAYLOR, f"alpha_shuffled{ending}", alpha)
 
 
+@dataclass(frozen=True)
+class SharedComparison(CurveComparison):
+    """Shared n-grams of both texts: the share of a text is a mean over pairs of documents."""
+
+    @property
+    def name(self) -> str:
+        """What is kept of every document: its first tokens."""
+        return SHARED_NGRAMS
+
+    @cached_property
+    def kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which documents of both texts are compared: bool, (D,)."""
+        first, second = map(shared_ngrams.spread_over, super().kept)
+        return first, second
+
+    @cached_property
+    def curves(self) -> mean_curves.Curves:
+        """The pseudo-values of these documents, each text by itself: (D', K)."""
+        found, longest = [], len(self.sized.places)
+        for own, kept, codes in zip(self._units, self.kept, self.pair.groups, strict=True):
+            groups = np.arange(kept.sum()) if codes is None else codes[kept]
+            found.append(shared_ngrams.shared_by_document(own[kept], groups, longest))
+        return found[0], found[1]
+
+    @cached_property
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """The shares of both texts: (K,)."""
+        return self.curves[0].mean(axis=0), self.curves[1].mean(axis=0)
+
+    def randomized(self, how: Measuring) -> dict[str, np.ndarray]:
+        """Compare both under the randomizations of `how`, and last as they are: (B + 1,) each."""
+        first, second = (own[kept] for own, kept in zip(self._units, self.kept, strict=True))
+        units = self._units_kept(how) or single_documents((len(first), len(second)))
+        given = units, len(self.sized.places), how.options.permutations, how.seed
+        return shared_ngrams.permuted_shares((first, second), *given)
+
+    def told(self, how: Measuring) -> tuple[str, str]:
+        """Say what is shared at every n and what is compared; else why there is no verdict."""
+        told, why = size_told(self.pair, self.sized, [*map(len, self.curves)])
+        both = zip(self.sized.places, *self.means, strict=True)
+        shares = [f"n = {n}: {own:.3g} here, {x:.3g} in the reference" for n, x, own in both]
+        return joined_facts(*shares, told), why
+
+
 def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
-    """Yield every curve that both texts have, and their slopes of Taylor's law."""
+    """Yield every curve that both texts have, their slopes of Taylor's law and shared n-grams."""
     for tendency in tendencies_of("curve"):
         sized = pair.sizes.get(tendency)
         if sized and all(one.documents_of(sized.name) for one in pair.sample_sets):
@@ -200,6 +250,12 @@ def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
     slope = SlopeComparison(pair, SLOPE)
     if slope.has_documents or all(one.n_segments for one in pair.sample_sets):
         yield slope
+    kept = {} if pair.documents is None else pair.documents.values(0)
+    if SHARED_NGRAMS in kept:
+        size = kept[SHARED_NGRAMS].shape[1]
+        shared = SharedComparison(pair, Sized(SHARED_NGRAMS, TENDENCIES[SHARED_NGRAMS], size))
+        if min(own.sum() for own in shared.kept) > 1:
+            yield shared
 
 
 def randomized_curves(how: Measuring, *, tested: bool = True) -> dict[MeasureKey, np.ndarray]:
@@ -212,9 +268,9 @@ def randomized_curves(how: Measuring, *, tested: bool = True) -> dict[MeasureKey
     }
 
 
-def size_told(pair: SampleSetPair, sized: Sized) -> tuple[str, str]:
+def size_told(pair: SampleSetPair, sized: Sized, n: Sequence[int] = ()) -> tuple[str, str]:
     """Say what documents are cut to and how many are compared; else why these are too few."""
-    n = [one.documents_of(sized.name) for one in pair.sample_sets]
+    n = n or [one.documents_of(sized.name) for one in pair.sample_sets]
     both = zip(n, pair.sample_sets, ("reference", "samples"), strict=True)
     held = [f"{m:,} of {one.n_documents:,} documents of the {name}" for m, one, name in both]
     note = f"cut to {sized.size} {sized.row.measured_in}: {' and '.join(held)}"

@@ -61,15 +61,12 @@ from beyond_perplexity.inference.p_values import (
     needed_draws,
     permutation_p,
 )
-from beyond_perplexity.inference.permuted_units import (
-    EFFECTIVE_GROUPS,
-    VERDICT_LEVELS,
-    Groups,
-)
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, VERDICT_LEVELS, Groups
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
+    SHARED_NGRAMS,
     SIGNED,
     SIMILARITY,
     TAYLOR,
@@ -137,7 +134,7 @@ _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
 _CURVES = tendencies_of("curve", "slope")
 # What groups beside independent documents have no sound test for, and why, by the scheme.
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
-_RANKS |= {(TAYLOR, "slope_difference"): "clustered"}
+_RANKS |= {(TAYLOR, "slope_difference"): "clustered", (SHARED_NGRAMS, "max_difference"): "pairs"}
 _UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept"), "draws": _RANKS}
 # Measure -> the measure of the same tendency whose child it is.
 PARENTS = {
@@ -334,7 +331,7 @@ def _adjusted_family(
             # The held-out distance finds more than the distance that is shown, which is above the
             # baseline on average where the texts differ, however far the band reaches.
             most = row.baseline_high if _drawn([row]) else row.baseline
-            banded = row.tendency not in tendencies_of("curve") and row.value <= most
+            banded = row.tendency not in tendencies_of("curve", "pairs") and row.value <= most
             if banded and adjusted[row.key] < VERDICT_LEVELS[0]:
                 inside = verdicts.reason(verdicts.INSIDE_BAND, value=row.value, high=most)
                 row = row._replace(reason=inside)

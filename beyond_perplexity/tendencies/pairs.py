@@ -23,7 +23,7 @@ from beyond_perplexity.inference.histogram_draws import DocumentGroups, document
 from beyond_perplexity.inference.limits import Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import LENGTH, TAYLOR
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARED_NGRAMS, TAYLOR, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.document_statistics import (
     CURVE_NAMES,
@@ -34,6 +34,7 @@ from beyond_perplexity.tendencies.document_statistics import (
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.novelty import with_later_curves
+from beyond_perplexity.tendencies.shared_ngrams import beginnings
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
@@ -162,7 +163,9 @@ def _counter(
     chosen = pair.reference.sizes(classes.later).values()
     sizes = {x.name: x for x in chosen if grouped or x.name in CURVE_NAMES}
     count_more = value_counter if grouped else sized_counter
+    size = pair.reference.size_of(TENDENCIES[SHARED_NGRAMS].sizes)
     counts = [count_lengths, count_more(classes, sizes)]
+    counts.append(lambda batch: {SHARED_NGRAMS: beginnings(batch, size)})
     first, second = (one.slope_counter() for one in pair.sample_sets)
     if first is not None and second is not None:
         laws = first, second

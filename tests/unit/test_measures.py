@@ -10,6 +10,7 @@ from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom, ks_2samp, ttest_ind
@@ -21,6 +22,7 @@ from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_M
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws, type_token
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
+from beyond_perplexity.tendencies.definitions import SHARED_NGRAMS
 from beyond_perplexity.tendencies.document_statistics import SIZED
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
@@ -172,7 +174,9 @@ def test_without_draws_the_values_stay(sample_sets, table):
     options = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
     with pair_of(REFERENCE, SAMPLES) as pair:
         bare = measure_table(measure_rows(pair, options, 3), pair, "model/nucleus")
-    assert bare["value"].equals(table["value"])
+    # What is kept in order, of texts that are read with classes, is not in the table.
+    counted = bare.filter(pc.not_equal(bare["tendency"], SHARED_NGRAMS))
+    assert counted["value"].equals(table["value"])
     assert bare["p_value"].null_count == bare["low"].null_count == bare.num_rows
     unread = as_dict(run(sample_sets, options, texts=([], [])))
     counts = [np.sort(sample_set.counts)[::-1].astype(float) for sample_set in sample_sets]

@@ -70,12 +70,12 @@ def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     assert found["farthest sample set"] == "Trigram, beam"
     assert found["its distance"] == told(measures, "stop words (KS)")["its distance"] == "0.350**"
     assert found["human text of its size (95% of its random splits)"] == "0.050 (0.040 to 0.060)"
-    assert (found["above that band"], found["with a star"]) == ("1 of 28", "1 of 28")
-    assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 28"
+    assert (found["above that band"], found["with a star"]) == ("1 of 30", "1 of 30")
+    assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 30"
     assert told(measures.assign(baseline=np.nan), "all")["its distance"] == "—"
     held = synthetic_tables.withhold(measures, "length", "ks", synthetic_tables.WITHHELD_NOTE)
     found = told(held, "all")
-    assert (found["with a star"], found["without verdict"]) == ("1 of 28", "2 of 28")
+    assert (found["with a star"], found["without verdict"]) == ("1 of 30", "2 of 30")
     distant = measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd")
     measures.loc[distant, "baseline"] = 0.3
     baselines = {"rank-frequency": "0.020", "unigrams": "0.220–0.300", "length": "0.050"}
@@ -109,10 +109,10 @@ def test_the_main_table_has_a_row_a_body_and_the_worst_text_is_named(measures) -
     measures = synthetic_tables.withhold(measures, "length", "ks", synthetic_tables.WITHHELD_NOTE)
     header, human, first, second = main_table(measures)
     by_name = dict(zip(header, second, strict=True))
-    assert by_name["stars"] == "1 of 14"  # those that were not embedded have no eighth
+    assert by_name["stars"] == "1 of 15"  # those that were not embedded have no eighth
     assert (by_name["largest excess"], by_name["copied 8-grams"]) == ("+0.30 stop words", "31.0%")
     assert published(human[0]).astext() == "Human text (words)"
-    assert first[header.index("stars")] == "0 of 14"  # one has a raw p of 0.01
+    assert first[header.index("stars")] == "0 of 15"  # one has a raw p of 0.01
     assert len(header) == 7  # for half of a screen of 1,400 pixels
     bare = main_table(measures[measures["tendency"] == "length"].assign(excess=np.nan))
     assert bare[2][1:3] == ["0 of 1", "—"]
@@ -138,7 +138,7 @@ def test_the_answer_stands_first(measures) -> None:
     page = published(render([Compared("wikipedia", "document", measures)], perplexities=bits))
     paragraphs = [one.astext().replace("\n", " ") for one in page.findall(nodes.paragraph)]
     assert paragraphs[0] == (
-        "Generated text: 2 sample sets were compared with one another in 14 distances to human "
+        "Generated text: 2 sample sets were compared with one another in 15 distances to human "
         "text (paired differences of the excess over the human baseline, adjusted for all). Behind "
         "another one in 0: LSTM, beam; in 1: Trigram, beam."
     )

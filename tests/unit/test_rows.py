@@ -21,6 +21,7 @@ from beyond_perplexity.report.measured import MEASURED_TABLES
 from beyond_perplexity.tendencies.definitions import (
     JUDGE,
     NOVELTY,
+    SHARED_NGRAMS,
     SHARES,
     TENDENCIES,
     of_counts,
@@ -43,14 +44,15 @@ def test_a_tendency_is_measured_tabulated_and_drawn(name: str, table) -> None:  
     own = (name, row.distance)
     columns = [column[:2] for held in MEASURED_TABLES.values() for column in held.columns]
     measured = zip(table["tendency"].to_pylist(), table["measure"].to_pylist(), strict=True)
-    # These texts are shorter, and have neither a training text nor a judge.
-    elsewhere = min(row.sizes, default=64) >= 32 or name in (NOVELTY, JUDGE)
+    # These texts are shorter, and have no training text, judge or words that are kept in order.
+    elsewhere = min(row.sizes, default=64) >= 32 or name in (NOVELTY, JUDGE, SHARED_NGRAMS)
     assert own in set(measured) or elsewhere
     assert own in texts.EFFECTS
     assert own in [panel[:2] for panel in sample_size.PANELS]
     assert own in [(line.tendency, line.distance) for line in comparison_page.MAIN_ROWS]
     assert any(tendency == name for tendency, _ in columns) or row.kind == "types"
-    names = {f"{row.histogram}_{size}" for size in row.sizes} or {row.histogram} - {""}
+    names = {f"{row.histogram}_{size}" for size in row.sizes if row.histogram}
+    names = names or {row.histogram} - {""}
     assert names <= set(HISTOGRAMS)
 
 

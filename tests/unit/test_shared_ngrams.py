@@ -1,0 +1,163 @@
+"""Shared n-grams of documents.
+
+Oracles: sets of n-grams in plain loops over pairs; the closed form of rarefaction; derivatives by
+finite differences; what is planted in one of two texts.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beyond_perplexity.inference.permuted_units import single_documents
+from beyond_perplexity.tendencies import shared_ngrams
+from beyond_perplexity.tendencies.definitions import SHARED_NGRAMS
+from beyond_perplexity.tendencies.document_statistics import ABSENT
+from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
+from beyond_perplexity.tendencies.measures import measure_rows
+from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.verdicts import reason_text
+from tests.unit.test_order import CLASSES, counted
+
+TESTS = MeasurementOptions(permutations=99, bootstrap=50, monte_carlo=0)
+KEY = (SHARED_NGRAMS, "max_difference")
+
+
+def ngram_sets(tokens: np.ndarray, n: int) -> list[set[tuple[int, ...]]]:
+    """Return the distinct n-grams of each document."""
+    places = range(tokens.shape[1] - n + 1)
+    return [{tuple(own[k : k + n].tolist()) for k in places} for own in tokens]
+
+
+def mean_shared(sets: list[set[tuple[int, ...]]], groups, weights) -> float:
+    """Average what documents of different groups share, each pair with its weights."""
+    pairs = [p for p in combinations(range(len(sets)), 2) if groups[p[0]] != groups[p[1]]]
+    both = np.array([len(sets[i] & sets[j]) for i, j in pairs])
+    held = np.array([weights[groups[i]] * weights[groups[j]] for i, j in pairs])
+    return float(both @ held / held.sum())
+
+
+def test_what_documents_share_is_that_of_all_pairs() -> None:
+    rng = np.random.default_rng(1)
+    tokens, groups = rng.integers(5, size=(12, 9)), np.array([0, 0, 0, 1, 2, 2, 3, 4, 4, 4, 4, 5])
+    for codes in (np.arange(12), groups):
+        found, n_groups = shared_ngrams.shared_by_document(tokens, codes, 3), codes.max() + 1
+        for n in (1, 2, 3):
+            sets, one = ngram_sets(tokens, n), np.ones(n_groups)
+            value = mean_shared(sets, codes, one)
+            assert found[:, n - 1].mean() * (10 - n) == pytest.approx(value)
+            # What a group adds is the derivative by its weight.
+            for group in range(n_groups):
+                moved = mean_shared(sets, codes, one + 1e-6 * (np.arange(n_groups) == group))
+                added = np.sum(found[codes == group, n - 1] * (10 - n) - value) / 12
+                assert added == pytest.approx((moved - value) / 1e-6, abs=1e-4)
+
+
+def test_two_documents_have_the_distinct_ngrams_of_rarefaction() -> None:
+    """Of Σ 1 - C(D - f, 2) / C(D, 2), with f the documents of an n-gram (Hurlbert 1971)."""
+    tokens = np.random.default_rng(2).integers(7, size=(30, 16))
+    shared = shared_ngrams.shared_by_document(tokens, np.arange(30), 2).mean(axis=0)
+    for n in (1, 2):
+        sets = ngram_sets(tokens, n)
+        documents = [sum(gram in own for own in sets) for gram in set.union(*sets)]
+        distinct = sum(1 - comb(30 - f, 2) / comb(30, 2) for f in documents)
+        own = np.mean([len(one) for one in sets])
+        assert distinct == pytest.approx(2 * own - shared[n - 1] * (17 - n))
+
+
+def test_randomizations_are_those_of_all_splits() -> None:
+    """Of 35 splits, with the standard deviation over all of them."""
+    rng = np.random.default_rng(3)
+    tokens = rng.integers(4, size=(3, 6)), rng.integers(4, size=(4, 6))
+    every = [(first, set(range(7)) - set(first)) for first in combinations(range(7), 3)]
+    differences = []
+    for n in (1, 2):
+        sets = ngram_sets(np.concatenate(tokens), n)
+        means = [
+            [mean_shared([sets[k] for k in own], range(4), np.ones(4)) for own in split]
+            for split in every
+        ]
+        differences.append([abs(second - first) / (7 - n) for first, second in means])
+    exact = np.array(differences)
+    scores = np.max(exact / np.sqrt(np.mean(exact**2, axis=1, keepdims=True)), axis=0)
+    found = shared_ngrams.permuted_shares(tokens, single_documents((3, 4)), 2, 4_000, 5)
+    assert found["max_difference"][-1] == pytest.approx(exact[:, 0].max())
+    assert found["t"][-1] == pytest.approx(scores[0], rel=0.05)
+    drawn, wanted = (
+        np.unique(np.round(x, 9)) for x in (found["max_difference"], exact.max(axis=0))
+    )
+    assert drawn == pytest.approx(wanted)
+    p_value = np.mean(found["t"] >= found["t"][-1] - 1e-9)
+    assert p_value == pytest.approx(np.mean(scores >= scores[0] - 1e-9), abs=0.03)
+
+
+def planted(rng: np.random.Generator, n: int, share: float) -> pa.Array:
+    """Draw documents; so many end with one of ten sentences that are always the same."""
+    law = 1 / np.arange(1, 400)
+    texts = [[f"w{k}" for k in rng.choice(399, 64, p=law / law.sum())] for _ in range(n)]
+    for own in texts:
+        if rng.random() < share:
+            sentence = rng.integers(10)
+            own[-12:] = [f"w{sentence * 12 + k}" for k in range(12)]
+    return pa.array([" ".join(own) for own in texts])
+
+
+@pytest.mark.parametrize("groups", [False, True])
+def test_a_text_that_says_the_same_in_all_documents_differs(groups: bool) -> None:
+    rng = np.random.default_rng(4)
+    human, alike, model = planted(rng, 90, 0), planted(rng, 60, 0), planted(rng, 60, 0.5)
+    codes = (np.arange(90) // 3, np.arange(60) // 3) if groups else (None, None)
+    for samples, low, high in ((alike, 0.02, 1.0), (model, 0.0, 0.02)):
+        both, texts = (counted(human), counted(samples)), ([human], [samples])
+        with paired(*both, texts, groups=codes, classes=CLASSES) as pair:
+            rows = {row.key: row for row in measure_rows(pair, TESTS, 1)}
+        assert low < rows[KEY].p_value <= high
+        assert rows[KEY].value < rows[KEY].high
+        assert "cut to 64 tokens: 90 of 90 documents" in rows[KEY].note
+        assert rows["repetition", "ks"].p_value > 0.02  # no document repeats more
+    with paired(both[0], both[0], ([human], [human]), groups=(codes[0],) * 2, classes=CLASSES) as p:
+        row = next(row for row in measure_rows(p, TESTS, 1) if row.key == KEY)
+    assert (row.value, row.p_value) == (0, 1)
+
+
+@pytest.mark.parametrize("grouped", [0, 1])
+def test_groups_beside_documents_have_no_verdict(grouped: int) -> None:
+    """Groups of the reference ("swaps") or of the samples ("draws") alone; both means are given."""
+    rng = np.random.default_rng(6)
+    texts, groups = [planted(rng, 60, 0), planted(rng, 60, 0.5)], [None, None]
+    groups[grouped] = np.arange(60) // 2
+    both = map(counted, texts)
+    with paired(*both, [[x] for x in texts], groups=groups, classes=CLASSES) as p:
+        rows = {row.key: row for row in measure_rows(p, TESTS, 1)}
+    words = [np.array([own.split() for own in text.to_pylist()]) for text in texts]
+    ids = np.unique(np.concatenate(words), return_inverse=True)[1].reshape(2, 60, 64)
+    means = []
+    for k, tokens in enumerate(ids):
+        codes, n = np.arange(60) // (2 if k == grouped else 1), range(1, 5)
+        own = [mean_shared(ngram_sets(tokens, x), codes, np.ones(60)) / (65 - x) for x in n]
+        means.append(np.array(own))
+    assert rows[KEY].value == pytest.approx(np.abs(means[1] - means[0]).max())
+    for ending, own in zip(("_reference", ""), means, strict=True):
+        assert rows[SHARED_NGRAMS, f"mean{ending}"].value == pytest.approx(own.mean())
+    assert np.isnan(rows[KEY].p_value)
+    assert "depends on groups" in reason_text(rows[KEY].reason)
+    assert not np.isnan(rows["recurrence", "max_difference"].p_value)
+
+
+def test_documents_that_are_short_or_too_many_are_left_out() -> None:
+    batch = tokenize_batch(pa.array(["a b c d", "", "a b", "d c b a e"]))
+    found = shared_ngrams.beginnings(batch, 4)
+    assert (found[:, 0] == ABSENT).tolist() == [False, True, True, False]
+    assert found[0].tolist() == found[3][::-1].tolist()
+    assert len(set(found[0].tolist())) == 4
+    kept = np.ones(5 * shared_ngrams.MOST_COMPARED, bool)
+    kept[::2] = False
+    chosen = shared_ngrams.spread_over(kept)
+    assert chosen.sum() == shared_ngrams.MOST_COMPARED
+    assert not chosen[::2].any()
+    assert np.ptp(np.diff(np.flatnonzero(chosen))) <= 2

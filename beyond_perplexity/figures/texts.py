@@ -44,6 +44,7 @@ CLOSER, INSIDE, UNKNOWN = "#FAD7A8", "#FFFFFF", "#EDEDED"
 INSIDE_DIFFERS = "#E4D7F0"  # the test of all documents finds what the baseline's size hides
 BAR = "#7B4FA6"
 _WIDE = 9  # columns that have room for a zero before the point
+_WIDTH = 98  # points: a number of three digits with stars, in a font of 7, fits into a 14th of it
 EDGE = "#DADADA"
 
 _Row = Mapping[Any, Any]
@@ -61,11 +62,13 @@ def _fill(row: _Row, largest: float) -> tuple[Any, str]:
     return FARTHER(darkness), "#FFFFFF" if darkness > DARK else "#000000"
 
 
-def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: str) -> None:
+def _draw_cell(
+    axis: Axes, column: int, line: int, text: str, fill: Any, ink: str, size: float
+) -> None:
     style.fill_cell(axis, line, column, fill, edgecolor=EDGE, linewidth=0.5)
     if fill == INSIDE_DIFFERS:  # who does not see violet sees a bar
         axis.plot([column - 0.46] * 2, [line - 0.36, line + 0.36], color=BAR, linewidth=2.2)
-    axis.text(column, line, text, fontsize=7, color=ink, **style.CENTRED)
+    axis.text(column, line, text, fontsize=size, color=ink, **style.CENTRED)
 
 
 def _legend(figure: Figure, marks: set[str], fills: set[Any], band: str) -> None:
@@ -100,6 +103,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]
     baselines = list(dict.fromkeys(rows["vocabulary"]))
     top, narrow = len(baselines), len(columns) > _WIDE
+    size = min(7.0, _WIDTH / len(columns))
     height = (2.2 if narrow else 1.35) + 0.22 * (top + len(sources))
     figure, axis = style.single_panel(style.PAGE_WIDTH, height)
     excess = rows["excess"].max()
@@ -109,7 +113,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
             short = text.replace("0.", ".") if narrow or "–" in text else text  # a range is long
             if narrow and "–" in short:
                 short = f"≤{short.partition('–')[2]}"
-            _draw_cell(axis, column, line, short, INSIDE, "#000000")
+            _draw_cell(axis, column, line, short, INSIDE, "#000000", size)
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
         for column, key in enumerate(columns):
@@ -117,7 +121,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
             if row is not None and not math.isnan(row["value"]):
                 mark, (fill, ink) = numbers.verdict_mark(row), _fill(row, largest)
                 shown = (numbers.shown_narrow if narrow else numbers.shown)(row["value"])
-                _draw_cell(axis, column, line, shown + mark, fill, ink)
+                _draw_cell(axis, column, line, shown + mark, fill, ink, size)
                 marks.add(mark)
                 fills.add(fill)
     axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))

@@ -23,12 +23,14 @@ from typing import Any
 import jinja2
 import pandas as pd
 import pyarrow as pa
+import torch
 
 from beyond_perplexity import schemas
 from beyond_perplexity.auditing.checks import PrintedNumber
 from beyond_perplexity.library.audit import AUDIT_COLUMNS
 from beyond_perplexity.library.perplexity import PERPLEXITY_COLUMNS
 from beyond_perplexity.library.results_folder import ResultsFolder, load_results
+from beyond_perplexity.models.factored import fastest_products
 from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.storage.benchmarks import read_benchmark
 from beyond_perplexity.storage.shards import read_record
@@ -153,7 +155,7 @@ def _run(results: ResultsFolder) -> dict[str, Any]:
     return {
         "commit": record["git_commit"][:8],
         "cpu": cpu.group(1) if cpu else platform.processor(),
-        "bfloat16": "amx_bf16" in described,
+        "bfloat16": fastest_products() is torch.bfloat16,
         "jobs": len(jobs),
         "minutes": (max(ended for ended, _, _ in jobs) - begun) / 60,
         "megabytes": max(megabytes for _, _, megabytes in jobs),

@@ -33,7 +33,6 @@ REASON_TEXTS = {
     "clustered": "its expectation depends on groups and lengths, which only one text has or which "
     "swaps do not keep",
     "lengths_not_kept": "the numbers of types depend on lengths, which swaps do not keep",
-    "pairs": "how much a mean over pairs varies depends on groups, which only one text has",
     "longer_documents": "every document of one text is longer than the other text",
     "few_for_halves": "half of the reference has fewer than {least} effective documents or groups",
     "few_vectors": "a text has fewer than two embedded documents",

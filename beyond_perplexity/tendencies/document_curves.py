@@ -16,6 +16,7 @@ from beyond_perplexity.inference.permuted_units import (
     CommonGroups,
     Groups,
     PermutedUnits,
+    scheme_of,
     single_documents,
 )
 from beyond_perplexity.tendencies import shared_ngrams, taylor
@@ -251,7 +252,8 @@ def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
     if slope.has_documents or all(one.n_segments for one in pair.sample_sets):
         yield slope
     kept = {} if pair.documents is None else pair.documents.values(0)
-    if SHARED_NGRAMS in kept:
+    # Where one text alone has groups, pairs of the other are within groups, too: nothing to compare.
+    if SHARED_NGRAMS in kept and scheme_of(pair.groups) not in ("swaps", "draws"):
         size = kept[SHARED_NGRAMS].shape[1]
         shared = SharedComparison(pair, Sized(SHARED_NGRAMS, TENDENCIES[SHARED_NGRAMS], size))
         if min(own.sum() for own in shared.kept) > 1:

@@ -66,7 +66,6 @@ from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
-    SHARED_NGRAMS,
     SIGNED,
     SIMILARITY,
     TAYLOR,
@@ -134,7 +133,7 @@ _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
 _CURVES = tendencies_of("curve", "slope")
 # What groups beside independent documents have no sound test for, and why, by the scheme.
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
-_RANKS |= {(TAYLOR, "slope_difference"): "clustered", (SHARED_NGRAMS, "max_difference"): "pairs"}
+_RANKS |= {(TAYLOR, "slope_difference"): "clustered"}
 _UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept"), "draws": _RANKS}
 # Measure -> the measure of the same tendency whose child it is.
 PARENTS = {

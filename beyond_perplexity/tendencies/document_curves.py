@@ -252,7 +252,7 @@ def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
     if slope.has_documents or all(one.n_segments for one in pair.sample_sets):
         yield slope
     kept = {} if pair.documents is None else pair.documents.values(0)
-    # Where one text alone has groups, pairs of the other are within groups, too: nothing to compare.
+    # Where one text alone has groups, pairs of the other one are within groups, too.
     if SHARED_NGRAMS in kept and scheme_of(pair.groups) not in ("swaps", "draws"):
         size = kept[SHARED_NGRAMS].shape[1]
         shared = SharedComparison(pair, Sized(SHARED_NGRAMS, TENDENCIES[SHARED_NGRAMS], size))

@@ -72,9 +72,9 @@ class Tendency(NamedTuple):
     note: str = ""
     caption: str = ""
     # Of a number or a curve: the ``module:function`` that makes what counts it, none where it is
-    # counted of some documents alone (`judge`); to how many tokens
-    # documents are cut, alternatively (`Statistics.sizes`); the places of a curve,
-    # and in which unit whole numbers are held of it.
+    # counted of some documents alone (`judge`); to how many tokens documents are cut, alternatively
+    # (`Statistics.sizes`, `document_statistics.chosen_size`); the places of a curve, and in which
+    # unit whole numbers are held of it.
     statistic: str = ""
     sizes: tuple[int, ...] = ()
     places: tuple[int, ...] = ()

@@ -16,7 +16,6 @@ from beyond_perplexity.inference.permuted_units import (
     CommonGroups,
     Groups,
     PermutedUnits,
-    scheme_of,
     single_documents,
 )
 from beyond_perplexity.tendencies import shared_ngrams, taylor
@@ -166,6 +165,12 @@ class SlopeComparison(CurveComparison):
         reference, samples = self.pair.sample_sets
         return reference.taylor_fit(), samples.taylor_fit()
 
+    @cached_property
+    def shuffled(self) -> tuple[taylor.TaylorFit, taylor.TaylorFit]:
+        """The same of words shuffled in their documents."""
+        reference, samples = self.pair.sample_sets
+        return reference.taylor_fit(shuffled=True), samples.taylor_fit(shuffled=True)
+
     @property
     def value(self) -> float:
         """The difference of the slopes."""
@@ -186,16 +191,16 @@ class SlopeComparison(CurveComparison):
         filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
         few = any(taylor.has_few(*own) for own in zip(n, filled, strict=True))
-        alpha = [f"{one.taylor_fit(shuffled=True).alpha:.3f}" for one in self.pair.sample_sets]
+        alpha = [f"{fit.alpha:.3f}" for fit in self.shuffled]
         kept = f"words shuffled in their documents: α {alpha[1]} here, {alpha[0]} in the reference"
         return joined_facts(told, kept, _BETWEEN * bool(few)), ""
 
     def described(self, how: Measuring) -> Iterator[MeasureRow]:
         """Yield the slopes of both texts, and of their words shuffled in their documents."""
-        for ending, one in zip(("_reference", ""), self.pair.sample_sets, strict=True):
-            yield MeasureRow(TAYLOR, f"alpha{ending}", one.taylor_fit().alpha)
-            alpha = one.taylor_fit(shuffled=True).alpha
-            yield MeasureRow(TAYLOR, f"alpha_shuffled{ending}", alpha)
+        held = zip(("_reference", ""), self.fits, self.shuffled, strict=True)
+        for ending, fit, shuffled in held:
+            yield MeasureRow(TAYLOR, f"alpha{ending}", fit.alpha)
+            yield MeasureRow(TAYLOR, f"alpha_shuffled{ending}", shuffled.alpha)
 
 
 @dataclass(frozen=True)
@@ -252,8 +257,7 @@ def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
     if slope.has_documents or all(one.n_segments for one in pair.sample_sets):
         yield slope
     kept = {} if pair.documents is None else pair.documents.values(0)
-    # Where one text alone has groups, pairs of the other one are within groups, too.
-    if SHARED_NGRAMS in kept and scheme_of(pair.groups) not in ("swaps", "draws"):
+    if SHARED_NGRAMS in kept:
         size = kept[SHARED_NGRAMS].shape[1]
         shared = SharedComparison(pair, Sized(SHARED_NGRAMS, TENDENCIES[SHARED_NGRAMS], size))
         if min(own.sum() for own in shared.kept) > 1:

@@ -236,10 +236,16 @@ class CurveShift(Shift):
     effort = 16.0  # a draw is of a few numbers
 
     def __init__(
-        self, tendency: str, distance: str, curves: np.ndarray, groups: GroupedDocuments
+        self,
+        tendency: str,
+        distance: str,
+        curves: np.ndarray,
+        groups: GroupedDocuments,
+        only_n: int = 0,
     ) -> None:
         """Take the groups of all documents of the population, `weights` those that have a curve."""
         self.tendency, self.measures, self._groups = tendency, (distance,), groups
+        self.only_n = only_n
         kept = groups.weights > 0
         self.share, self.spread = float(kept.mean()), curves.std(axis=0)
         self._mean, residuals = curves.mean(axis=0), curves - curves.mean(axis=0)

@@ -24,7 +24,7 @@ sums at each place (`length`): `value` 0 the documents, 1 their values, 2 the sq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import NamedTuple
 
@@ -64,6 +64,16 @@ SIZED = {
     for sized in (Sized(tendency, row, size) for size in row.sizes)
 }
 CURVE_NAMES = {name for name, sized in SIZED.items() if sized.row.kind == "curve"}
+
+
+def chosen_size(
+    sizes: Sequence[int], lengths: np.ndarray, documents: np.ndarray | None = None
+) -> int:
+    """Choose the largest size that half of all documents have, so many of each length; else the
+    least."""
+    held = np.ones(len(lengths), int) if documents is None else documents
+    enough = (size for size in sizes if 2 * held[lengths >= size].sum() >= held.sum())
+    return max(enough, default=sizes[0])
 
 
 def first_tokens(batch: TokenBatch, size: int) -> tuple[np.ndarray, np.ndarray]:

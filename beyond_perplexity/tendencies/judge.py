@@ -32,7 +32,7 @@ from beyond_perplexity.tendencies.definitions import JUDGE, LENGTH, TENDENCIES, 
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.document_measures import histogram_rows
-from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
+from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized, chosen_size
 from beyond_perplexity.tendencies.embedded_documents import Read, documents_at
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
@@ -114,7 +114,7 @@ class JudgedText:
     def of(cls, texts: Sequence[str], judge: Judge, size: int | None, name: object) -> JudgedText:
         """Let documents be judged, tokens joined by blanks; without a size it is chosen."""
         words = [text.split(" ") for text in texts]
-        size = size or chosen_size(np.array([len(own) for own in words]))
+        size = size or chosen_size(_ROW.sizes, np.array([len(own) for own in words]))
         long = np.array([len(own) >= size for own in words], bool)
         cut = [" ".join(own[:size]) for own in words if len(own) >= size]
         if not cut:
@@ -159,12 +159,6 @@ def judged_pair(
 
 _ROW = TENDENCIES[JUDGE]
 _UNIT = _ROW.unit
-
-
-def chosen_size(lengths: np.ndarray) -> int:
-    """Choose the largest size that half of the documents of the reference have; else the least."""
-    enough = (n for n in _ROW.sizes if 2 * np.sum(lengths >= n) >= len(lengths))
-    return max(enough, default=_ROW.sizes[0])
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from beyond_perplexity.tendencies.document_statistics import (
     CURVE_NAMES,
     SIZED,
     Sized,
+    chosen_size,
     sized_counter,
 )
 from beyond_perplexity.tendencies.document_values import value_counter
@@ -157,15 +158,16 @@ def _pair(reference: Statistics, samples: Statistics) -> SampleSetPair:
 
 
 def _counter(
-    pair: SampleSetPair, classes: ClassOptions, grouped: bool
+    pair: SampleSetPair, classes: ClassOptions, scheme: permuted_units.Scheme
 ) -> Callable[[TokenBatch], Mapping[str, np.ndarray]]:
     """Return what counts what is kept of documents: of single ones curves, else all."""
-    chosen = pair.reference.sizes(classes.later).values()
+    chosen, grouped = pair.reference.sizes(classes.later).values(), scheme != "documents"
     sizes = {x.name: x for x in chosen if grouped or x.name in CURVE_NAMES}
-    count_more = value_counter if grouped else sized_counter
-    size = pair.reference.size_of(TENDENCIES[SHARED_NGRAMS].sizes)
-    counts = [count_lengths, count_more(classes, sizes)]
-    counts.append(lambda batch: {SHARED_NGRAMS: beginnings(batch, size)})
+    counts = [count_lengths, (value_counter if grouped else sized_counter)(classes, sizes)]
+    if scheme not in ("swaps", "draws"):  # there pairs of one text alone may be of one group
+        held = pair.reference.histograms[LENGTH]
+        size = chosen_size(TENDENCIES[SHARED_NGRAMS].sizes, held.lengths, held.counts)
+        counts.append(lambda batch: {SHARED_NGRAMS: beginnings(batch, size)})
     first, second = (one.slope_counter() for one in pair.sample_sets)
     if first is not None and second is not None:
         laws = first, second
@@ -194,9 +196,9 @@ def paired(
         yield pair
         return
     groups = permuted_units.alike_groups(groups, pair.n_documents)
-    grouped = permuted_units.scheme_of(groups) != "documents"
-    assert classes is not None or not grouped, "groups need the classes that shares are counted by"
-    count = count_lengths if classes is None else _counter(pair, classes, grouped)
+    scheme = permuted_units.scheme_of(groups)
+    assert classes is not None or scheme == "documents", "groups need the classes of shares"
+    count = count_lengths if classes is None else _counter(pair, classes, scheme)
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:

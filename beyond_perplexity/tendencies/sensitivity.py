@@ -270,10 +270,9 @@ class Population:
             values = held[kept] * row.unit
             if held.ndim == 2:
                 population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
-                shift = document_shifts.CurveShift(tendency, row.distance, values, population)
-                if row.kind == "slope":
-                    shift.only_n = int(name.removeprefix(TAYLOR))
-                yield shift
+                only = int(name.removeprefix(TAYLOR)) if row.kind == "slope" else 0
+                given = tendency, row.distance, values, population, only
+                yield document_shifts.CurveShift(*given)
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
             numbers, codes = smoothed_numbers(values, codes, stream(seed, "sensitivity/numbers"))

@@ -310,12 +310,6 @@ class Statistics:
                 found[sized.tendency] = sized
         return found
 
-    def size_of(self, sizes: Sequence[int]) -> int:
-        """Choose the largest size, of some that increase, that half of the documents have."""
-        held = self.histograms[LENGTH]
-        n = [2 * held.counts[held.lengths >= size].sum() for size in sizes]
-        return sizes[max(sum(x >= self.n_documents for x in n) - 1, 0)]
-
     @property
     def n_segments(self) -> int:
         """Segments of `taylor`; 0 where they were not counted."""

@@ -17,7 +17,8 @@ from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies import judge
-from beyond_perplexity.tendencies.document_statistics import ABSENT
+from beyond_perplexity.tendencies.definitions import TENDENCIES
+from beyond_perplexity.tendencies.document_statistics import ABSENT, chosen_size
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import huggingface_models
@@ -129,7 +130,7 @@ def test_values_do_not_depend_on_what_is_judged_together():
 
 @pytest.mark.parametrize(("lengths", "size"), [([9] * 5 + [70] * 5, 64), ([9, 9, 70], 8), ([3], 8)])
 def test_the_size_is_the_largest_that_half_of_the_documents_have(lengths, size):
-    assert judge.chosen_size(np.array(lengths)) == size
+    assert chosen_size(TENDENCIES["judge"].sizes, np.array(lengths)) == size
 
 
 def test_two_sample_sets_of_one_judge_keep_the_level_and_people_differ():

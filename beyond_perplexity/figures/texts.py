@@ -44,7 +44,7 @@ CLOSER, INSIDE, UNKNOWN = "#FAD7A8", "#FFFFFF", "#EDEDED"
 INSIDE_DIFFERS = "#E4D7F0"  # the test of all documents finds what the baseline's size hides
 BAR = "#7B4FA6"
 _WIDE = 9  # columns that have room for a zero before the point
-_WIDTH = 98  # points: a number of three digits with stars, in a font of 7, fits into a 14th of it
+_BESIDE = 14  # columns at most beside which a bar of colours has room
 EDGE = "#DADADA"
 
 _Row = Mapping[Any, Any]
@@ -62,13 +62,11 @@ def _fill(row: _Row, largest: float) -> tuple[Any, str]:
     return FARTHER(darkness), "#FFFFFF" if darkness > DARK else "#000000"
 
 
-def _draw_cell(
-    axis: Axes, column: int, line: int, text: str, fill: Any, ink: str, size: float
-) -> None:
+def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: str) -> None:
     style.fill_cell(axis, line, column, fill, edgecolor=EDGE, linewidth=0.5)
     if fill == INSIDE_DIFFERS:  # who does not see violet sees a bar
         axis.plot([column - 0.46] * 2, [line - 0.36, line + 0.36], color=BAR, linewidth=2.2)
-    axis.text(column, line, text, fontsize=size, color=ink, **style.CENTRED)
+    axis.text(column, line, text, fontsize=7, color=ink, **style.CENTRED)
 
 
 def _legend(figure: Figure, marks: set[str], fills: set[Any], band: str) -> None:
@@ -92,6 +90,17 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any], band: str) -> None
     )
 
 
+def _draw_scale(figure: Figure, axis: Axes, largest: float, *, beside: bool) -> None:
+    """Draw the bar of colours beside the cells, or below where these need the width."""
+    place: Any = {"fraction": 0.022, "pad": 0.015}
+    if not beside:
+        place = {"location": "bottom", "fraction": 0.03, "aspect": 60, "pad": 0.03}
+    scale = ScalarMappable(PowerNorm(0.5, 0, largest), FARTHER)
+    bar = figure.colorbar(scale, ax=axis, **place)
+    bar.set_label("Excess (square-root scale)")
+    bar.outline.set_visible(False)
+
+
 @style.styled
 def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the distance of every source to the test set, coloured by its excess."""
@@ -103,8 +112,8 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]
     baselines = list(dict.fromkeys(rows["vocabulary"]))
     top, narrow = len(baselines), len(columns) > _WIDE
-    size = min(7.0, _WIDTH / len(columns))
-    height = (2.2 if narrow else 1.35) + 0.22 * (top + len(sources))
+    beside = len(columns) <= _BESIDE
+    height = (2.2 if narrow else 1.35) + 0.22 * (top + len(sources)) + 0.45 * (not beside)
     figure, axis = style.single_panel(style.PAGE_WIDTH, height)
     excess = rows["excess"].max()
     largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
@@ -113,7 +122,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
             short = text.replace("0.", ".") if narrow or "–" in text else text  # a range is long
             if narrow and "–" in short:
                 short = f"≤{short.partition('–')[2]}"
-            _draw_cell(axis, column, line, short, INSIDE, "#000000", size)
+            _draw_cell(axis, column, line, short, INSIDE, "#000000")
     marks, fills = set(), set()
     for line, source in enumerate(sources, start=top):
         for column, key in enumerate(columns):
@@ -121,7 +130,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
             if row is not None and not math.isnan(row["value"]):
                 mark, (fill, ink) = numbers.verdict_mark(row), _fill(row, largest)
                 shown = (numbers.shown_narrow if narrow else numbers.shown)(row["value"])
-                _draw_cell(axis, column, line, shown + mark, fill, ink, size)
+                _draw_cell(axis, column, line, shown + mark, fill, ink)
                 marks.add(mark)
                 fills.add(fill)
     axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(top + len(sources) - 0.5, -0.5))
@@ -136,11 +145,7 @@ def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.set_yticks(range(len(names)), names)
     _finish(axis, sources, top)
     if len(sources) > FEW_SOURCES:
-        bar = figure.colorbar(
-            ScalarMappable(PowerNorm(0.5, 0, largest), FARTHER), ax=axis, fraction=0.022, pad=0.015
-        )
-        bar.set_label("Excess (square-root scale)")
-        bar.outline.set_visible(False)
+        _draw_scale(figure, axis, largest, beside=beside)
     _legend(figure, marks, fills, labels.band)
     return figure
 

@@ -6,7 +6,8 @@ random documents of its test split stand against as many documents of a sample s
 same split (nothing differs), the same with the words of each shuffled, or with its sentences
 shuffled, and samples of a model, of which it draws more than the run has. Both are read as the run
 reads them, in the vocabulary that it shares. Baselines are of halves of the reference; p-values are
-adjusted for the sample set (Holm). The judge is a model of the run that wrote none of the samples.
+adjusted for the sample set (Holm). The judge is a model of the run that wrote none of the samples,
+the encoder its evaluator `ENCODER`: how alike documents are has a column of its own.
 
 A cell is the share of the repeats in which a tendency has a star, in any of its rows. Its standard
 error is at most 1 / (2 √repeats). Repeats share documents: they are of one split and one model.
@@ -29,8 +30,15 @@ import pyarrow as pa
 from beyond_perplexity import verdicts
 from beyond_perplexity.corpus.sentences import cut_sentences
 from beyond_perplexity.random_streams import stream, stream_key
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
 from beyond_perplexity.storage.shards import read_texts
-from beyond_perplexity.tendencies.definitions import TENDENCIES, MeasureRow
+from beyond_perplexity.tendencies.definitions import SIMILARITY, TENDENCIES, MeasureRow
+from beyond_perplexity.tendencies.embedded_documents import (
+    EmbeddedPair,
+    TextEncoder,
+    embedded_text,
+)
+from beyond_perplexity.tendencies.embedding_measures import embedded_baseline, embedding_rows
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
 from beyond_perplexity.tendencies.judge import Judge, JudgedText, judge_rows, open_judge
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
@@ -44,6 +52,7 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_wo
 SEED = 20261126
 DRAWN = 1_200  # documents of a model, from which those of a repeat are taken
 JUDGE = "kn-5"
+ENCODER = "infersent"
 TESTS = MeasurementOptions(permutations=399, bootstrap=0, monte_carlo=0)
 MODELS = {
     "trigram": ("ancestral",),
@@ -72,6 +81,21 @@ CHANGES: dict[str, Change] = {
 }
 
 
+class Remembered:
+    """An encoder that makes the vector of a text once: repeats share most documents."""
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self._encoder, self._vectors = encoder, dict[str, np.ndarray]()
+        self.truncated = 0
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Return vectors, float32, (n, D)."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        self._vectors |= zip(new, self._encoder.encode(new), strict=True)
+        self.truncated = self._encoder.truncated
+        return np.stack([self._vectors[text] for text in texts])
+
+
 @dataclass(frozen=True)
 class Compared:
     """A sample set beside human documents, called with the number of the repeat.
@@ -84,6 +108,7 @@ class Compared:
     classes: ClassOptions = field(repr=False)
     view: TextView = field(repr=False, default=WHOLE_TEXT)
     judge: Judge | None = field(repr=False, default=None)
+    encoder: TextEncoder | None = field(repr=False, default=None)
     samples: Sequence[str] | None = field(repr=False, default=None)
     change: Change = field(repr=False, default=CHANGES["human text"])
     n: int = 400
@@ -106,7 +131,7 @@ class Compared:
         reference, samples = (count_texts([side], self.classes, self.view) for side in texts)
         given = reference, samples, ([texts[0]], [texts[1]])
         seed = stream_key(SEED, f"sample sets/{self.name}/{repeat}")
-        others = self._judged(texts, seed)
+        others = self._judged(texts, seed) + self._embedded(texts, seed)
         with paired(*given, read=self.view.batch, classes=self.classes) as pair:
             baselines = reference_baselines(pair, TESTS, seed)
             return measure_rows(pair, TESTS, seed, baselines=baselines, others=others)
@@ -119,15 +144,31 @@ class Compared:
         samples = JudgedText.of(read[1], self.judge, reference.size, self.name)
         return judge_rows((reference, samples), (None, None), TESTS, seed, "")
 
+    def _embedded(self, texts: tuple[pa.Array, pa.Array], seed: int) -> list[MeasureRow]:
+        if self.encoder is None:
+            return []
+        read = [self.view.batch(side).texts().to_pylist() for side in texts]
+        sides = [embedded_text(side, None, len(side), self.encoder) for side in read]
+        pair = EmbeddedPair.of(*sides)
+        return list(embedding_rows(pair, TESTS, seed, baseline=embedded_baseline(pair, seed)))
+
     def __call__(self, repeat: int) -> dict[str, str]:
         """Say of every tendency what was found: a star in any row, else what its distance says."""
         found = dict[str, str]()
         for row in self.rows(repeat):
-            distance = row.measure == TENDENCIES[row.tendency].distance
+            alike = row.measure == SIMILARITY
+            distance = alike or row.measure == TENDENCIES[row.tendency].distance
             if distance or row.verdict == verdicts.DIFFERS:
-                old = found.get(row.tendency)
-                found[row.tendency] = old if old == verdicts.DIFFERS else row.verdict
+                column = SIMILARITY if alike else row.tendency
+                old = found.get(column)
+                found[column] = old if old == verdicts.DIFFERS else row.verdict
         return found
+
+
+def _trained_encoder(folder: Path) -> TextEncoder:
+    held = json.loads((folder / "evaluator.json").read_text(encoding="utf-8"))
+    own = {"family": held["family"], "path": str(folder), "vectors": held["vectors"]}
+    return encoder_of(load_evaluator(own))
 
 
 def cases(results: Path, n: int) -> Iterator[Compared]:
@@ -145,9 +186,10 @@ def cases(results: Path, n: int) -> Iterator[Compared]:
     training = TrainingText.of(map(whole.batch, read_texts([documents], split="train")))
     classes = ClassOptions(load_stop_words("gensim"), True, training)
     judge = open_judge(str(Path(results, "models", JUDGE)), "cpu")
+    encoder = Remembered(_trained_encoder(Path(results, "evaluators", ENCODER)))
     human = [x for texts in read_texts([documents], split="test") for x in texts.to_pylist()]
     for name, change in CHANGES.items():
-        yield Compared(name, human, classes, view, judge, None, change, n)
+        yield Compared(name, human, classes, view, judge, encoder, None, change, n)
     for family, decodings in MODELS.items():
         model, vocabulary, _ = load_model(Path(results, "models", family))
         for decoding in decodings:
@@ -161,14 +203,17 @@ def cases(results: Path, n: int) -> Iterator[Compared]:
                 maximum_length=given["generation"]["maximum_length"],
             )
             samples = to_table(list(drawn), vocabulary)["text"].to_pylist()
-            yield Compared(f"{family}, {decoding}", human, classes, view, judge, samples, n=n)
+            how = classes, view, judge, encoder, samples
+            yield Compared(f"{family}, {decoding}", human, *how, n=n)
 
 
 def table(found: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
     """Write shares of stars as Markdown; a dash where there is no verdict in any repeat."""
     every = {name for repeats in found.values() for held in repeats for name in held}
-    columns = [name for name in TENDENCIES if name in every]
-    lines = [["", *(TENDENCIES[name].noun for name in columns)], ["---"] * (len(columns) + 1)]
+    nouns = {name: tendency.noun for name, tendency in TENDENCIES.items()}
+    nouns[SIMILARITY] = "similarity"
+    columns = [name for name in nouns if name in every]
+    lines = [["", *(nouns[name] for name in columns)], ["---"] * (len(columns) + 1)]
     for case, repeats in found.items():
         cells = []
         for name in columns:

@@ -23,6 +23,7 @@ import pyarrow as pa
 from scipy.sparse import csc_matrix, hstack
 
 from beyond_perplexity.inference.held_out import halvings
+from beyond_perplexity.inference.histogram_draws import permuted_cells
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.permuted_units import HALVINGS
 from beyond_perplexity.inference.prompts import Prompts, paired_t
@@ -47,6 +48,8 @@ from beyond_perplexity.tendencies.statistics import Histogram, histograms_of
 from beyond_perplexity.verdicts import reason
 
 _EFFORT = 0.6  # pairs of samples of each shift, relative to the options'
+_RANDOMIZED = 60  # times that a drawn pair is, for the score of its types
+_POOLED = 0.25  # of the answers, by length, have lengths near enough for their types to be pooled
 _TINY = 1e-12  # a smaller error is taken as this one
 _AT_ONCE = 256  # documents whose types are looked up together
 _SAME = "both texts have the same answers, so that nothing tells how answers to a prompt vary"
@@ -136,18 +139,26 @@ class PromptAnswers(sensitivity.Population):
             yield self._of_numbers(curve, self.codes, held)
 
     def _type_shifts(self, seed: int) -> Iterator[Shift]:
-        """Move pairs to other lengths by a kernel, and their types as Heaps' law says."""
+        """Move pairs to other lengths by a kernel, and repeats of types as a power law says.
+
+        A few answers have few numbers of types at a length, of which a shift moves more at once
+        than of many: those of about one length are pooled, and smoothed by Silverman's kernel.
+        """
         lengths, histograms = self.cut[LENGTH][: len(self.units)], histograms_of(self.cut)
         held, units = smoothed({LENGTH: lengths}, self.units, seed)  # (P,) each
         moved = np.clip(held[LENGTH], 1, type_token.HEAPS_MAXIMUM_LENGTH)
         own, rng = np.arange(len(moved)) % len(lengths), stream(seed, "sensitivity/types")
+        place = np.argsort(np.argsort(moved, kind="stable")) / len(moved)
+        moved[np.argsort(place + _POOLED * rng.normal(size=len(place)))] = np.sort(moved)
         for tendency, name in type_token.HISTOGRAM_OF.items():
             if len(type_token.restrict(histograms[name]).keys):
-                law = type_token.fit(histograms[name])
-                ratio = np.nan_to_num(law.rate(moved) / law.rate(lengths[own]), nan=1.0)
-                types = self.cut[name].reshape(2, -1)[:, own] * ratio + rng.random(len(own))
-                types = np.minimum(types.astype(int), moved).ravel()  # (2 P,)
-                measure = partial(_types, types, np.tile(moved, 2))
+                law = type_token.fit_repeats(histograms[name])
+                expected, repeats = law.rate(lengths), lengths - self.cut[name].reshape(2, -1)
+                spread = np.sqrt(np.mean((repeats - expected) ** 2 / expected) * law.rate(moved))
+                noise = 1.06 * repeats.size**-0.2 * spread * rng.normal(size=(2, len(own)))
+                repeats = np.rint(repeats[:, own] * law.rate(moved) / expected[own] + noise)
+                types = moved - np.clip(repeats, 0, moved).astype(int)
+                measure = partial(_types, types.ravel(), np.tile(moved, 2))
                 inner = TypeTokenShift(tendency, histograms[name])
                 yield PairShift(inner, units, self.whole, measure)
 
@@ -202,8 +213,9 @@ class PairShift(document_shifts.DrawnShift):
     def __init__(self, inner: Shift, units: np.ndarray, whole: bool, measure: PairMeasure) -> None:
         super().__init__(inner)
         self.share = 1.0  # answers that are too short are drawn with the others
-        self.is_score, self.effort = inner.is_score, inner.effort if inner.is_score else _EFFORT
         kind = TENDENCIES[inner.tendency].kind
+        self.is_score = inner.is_score or kind == "types"
+        self.effort = inner.effort if self.is_score else _EFFORT
         self._of_words, self._once = kind in ("words", "ranks", "types"), kind == "ranks"
         numbers = kind in ("length", "share", "number")
         self.measures = document_shifts.NumberSwapShift.measures if numbers else inner.measures
@@ -269,16 +281,26 @@ def _measured(drawn: DrawnAnswers, values: np.ndarray) -> dict[str, float]:
 def _types(
     values: np.ndarray, lengths: np.ndarray, drawn: DrawnAnswers, x: float
 ) -> dict[str, float]:
-    """Measure answers with fewer types, (2 D,), at their lengths."""
+    """Score answers with fewer types, (2 D,), at their lengths, against randomizations of them.
+
+    How large a distance must be depends on the pair: on how many of its answers repeat a word.
+    """
     own, shifted = drawn.sides % len(lengths), drawn.sides >= len(lengths)
     types = np.floor(values[own] * (1 - x * shifted) + shifted * drawn.rng.random(own.shape))
     both, types = lengths[own].ravel(), types.astype(int).ravel()
     held = type_token.restrict(Histogram.of(both, types, np.ones(len(both), int)))
     cells = type_token.LengthCells.of(held)
-    places = np.split(type_token.type_places(both, types, cells), 2)
-    first, second = (np.bincount(one[one >= 0], minlength=len(held.keys)) for one in places)
-    found = type_token.summarize_lengths(cells, first, second, {})
-    return {"ks_empirical": float(found["ks_empirical"])}
+    first, second = np.split(type_token.type_places(both, types, cells), 2)
+    evaluate = partial(type_token.summarize_lengths, cells, laws={})
+    units, seed = drawn.prompts.permuted(of_words=True), int(drawn.rng.integers(1 << 62))
+    of_cells = (first, second), len(held.keys), evaluate
+    null = permuted_cells(*of_cells, units, _RANDOMIZED, seed)["ks_empirical"]
+    counted = (np.bincount(one[one >= 0], minlength=len(held.keys)) for one in (first, second))
+    found = float(evaluate(*counted)["ks_empirical"])
+    # Distances have steps, and one that is met counts as reached: half of a step is taken off.
+    step = np.diff(np.unique(np.round(null, 12)), prepend=-math.inf).min()
+    excess = found - null.mean() - (step / 2 if step < math.inf else 0)
+    return {"ks_empirical": float(excess / max(null.std(ddof=1), _TINY))}
 
 
 def _ranks(inner: document_shifts.RankShift, drawn: DrawnAnswers, x: float) -> dict[str, float]:

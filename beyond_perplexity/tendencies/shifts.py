@@ -17,7 +17,8 @@ unigram         a share x of the documents has its words swapped by a fixed rand
 rank_frequency  a token of probability p is kept with probability (p / largest p)^x, else replaced
                 by a draw of the kept ones: p becomes p^(1 + x) up to a factor, rare words become
                 rarer, Zipf's exponent grows, and documents stay as long
-type_token      every document has fewer types by the factor 1 - x (Heaps' alpha)
+type_token      every document has fewer types by the factor 1 - x (Heaps' alpha), parts of a type
+                rounded at random
 =============== ====================================================================================
 
 Lengths and shares are those of a smoothed reference (`smoothed`): in a few hundred documents single
@@ -33,6 +34,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtr
@@ -49,7 +51,7 @@ MeasureDraws = dict[str, np.ndarray]
 _COPIES = 20_000  # documents of a smoothed reference
 _LEVELS = 200  # quantiles at which their distribution function is looked at
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most
-_NEIGHBOURS = 400  # documents of nearly equal length whose types per expected type are pooled
+_NEIGHBOURS = 400  # documents of nearly equal length whose repeats per expected one are pooled
 _KERNELS = 64  # quantiles of them that stand for all
 _NARROW = 1e-3  # a smaller spread of that ratio is taken as this one
 _TAIL = 1e-12
@@ -283,9 +285,10 @@ class TypeTokenShift(Shift):
     """Fewer types in documents of equal length, from documents by (length, types).
 
     As few documents have exactly length l, the types there are those of the nearest documents in
-    length, divided by Heaps' law at their length and multiplied by it at l, smoothed by a normal
-    kernel of Silverman's width and rounded. Without the kernel, shifts of less than a type would
-    move whole documents at some lengths and none at others, and seem larger than they are.
+    length, by the tokens that repeat a type: divided by a power law at their length and multiplied
+    by it at l, smoothed by a normal kernel of Silverman's width and rounded. Repeats, unlike types,
+    keep their bound: where nearly all types differ, no document has more of them than it can have.
+    Shifts of less than a type are rounded at random.
     """
 
     measures = ("ks_empirical",)
@@ -295,13 +298,13 @@ class TypeTokenShift(Shift):
     effort = 0.25
 
     def __init__(self, tendency: str, histogram: Histogram) -> None:
-        self.tendency, law = tendency, type_token.fit(histogram)
+        self.tendency, law = tendency, type_token.fit_repeats(histogram)
         kept = type_token.restrict(histogram)
         cells = type_token.LengthCells.of(kept)
         totals = cells.totals(kept.counts)
         self._lengths, self._shares = cells.group_lengths, totals / totals.sum()
         self._expected = law.rate(self._lengths)  # (G,)
-        ratios = kept.values / law.rate(kept.lengths)  # (C,)
+        ratios = (kept.lengths - kept.values) / law.rate(kept.lengths)  # (C,)
         before = np.cumsum(kept.counts) - kept.counts / 2  # (C,), middles of the cells
         centres = np.cumsum(totals) - totals / 2  # (G,)
         half = min(_NEIGHBOURS, totals.sum()) / 2
@@ -317,15 +320,23 @@ class TypeTokenShift(Shift):
             self._near[group] = values[np.minimum(np.searchsorted(cdf, levels), len(values) - 1)]
             spread = max(float(np.std(self._near[group])), _NARROW)
             self._widths[group] = 1.06 * spread * weights.sum() ** -0.2
+        self._plain = lru_cache(None)(self._without_shift)
 
-    def _pmf(self, group: int, x: float) -> np.ndarray:
+    def _without_shift(self, group: int) -> np.ndarray:
         """Return the probabilities of 0, 1, ... types at the length of a group: (U,)."""
         centres, width, expected = self._near[group], self._widths[group], self._expected[group]
-        most = int(expected * (centres[-1] + 5 * width)) + 2
-        bounds = (np.arange(most) + 0.5) / (expected * (1 - x))  # (U,)
-        cdf = ndtr((bounds[:, None] - centres) / width).mean(axis=1)  # (U,)
-        shares = np.diff(cdf, prepend=0)
-        return shares / shares.sum()
+        bounds = (np.arange(self._lengths[group] + 1) + 0.5) / expected  # (U,)
+        cdf = ndtr((bounds[:, None] - centres) / width).mean(axis=1)  # (U,), of repeats
+        shares = np.diff(cdf, prepend=0)[::-1]
+        return np.asarray(shares / shares.sum())
+
+    def _pmf(self, group: int, x: float) -> np.ndarray:
+        """Return the probabilities of 0, 1, ... types with a share x fewer: (U,)."""
+        plain = self._plain(group)
+        lower, part = np.divmod(np.arange(len(plain)) * (1 - x), 1)
+        shares = np.bincount(lower.astype(int), plain * (1 - part), len(plain))
+        shares += np.bincount(lower.astype(int) + 1, plain * part, len(plain) + 1)[:-1]
+        return shares
 
     def lengths(self, how: PairDraw) -> np.ndarray:
         """Draw how many documents of each length the samples of all pairs have: int64, (2, G)."""

@@ -8,6 +8,7 @@ documents of that length.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -30,6 +31,13 @@ def fit(histogram: Histogram) -> Heaps:
     documents = np.bincount(inverse, histogram.counts)
     types = np.bincount(inverse, histogram.counts * histogram.values)
     return fit_heaps(lengths, documents, types)
+
+
+def fit_repeats(histogram: Histogram) -> Heaps:
+    """Fit a power law to the tokens that repeat a type, as `fit` does; 1 where there is none."""
+    repeats = histogram.counts * (histogram.lengths - histogram.values)
+    law = fit_heaps(histogram.lengths, histogram.counts, repeats)
+    return Heaps(1.0, 0.0) if math.isnan(law.beta) else law
 
 
 @dataclass(frozen=True)

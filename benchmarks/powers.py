@@ -44,6 +44,7 @@ from beyond_perplexity.tendencies.sensitivity import (
     minimum_detectable_effects,
 )
 from beyond_perplexity.tendencies.shifts import Shift
+from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_measures import randomized_words
 
 POWER = 0.8
@@ -59,13 +60,13 @@ Key = tuple[str, str]
 Printed = tuple[float, float]  # the shift, and the power that it reaches
 
 
-class OfOrder(Text):
-    """The tendencies of order of a text."""
+class OfLongText(Text):
+    """The tendencies of a text for which it matters how long its documents are: types and order."""
 
     def shifts(self, options: MeasurementOptions, seed: int) -> Iterator[Shift]:
         """List their shifts alone."""
         for shift in super().shifts(options, seed):
-            if shift.tendency in OF_FAMILIES:
+            if shift.tendency in (*OF_FAMILIES, *HISTOGRAM_OF):
                 yield shift
 
 
@@ -303,15 +304,19 @@ class PowerCases:
         populations: dict[str, Population] = {"": Topics(size=8.0)}
         if self._articles:
             populations["real, "] = self._articles
+        # Symbols are a share, as stop words are. A text that is drawn with replacement has the same
+        # document in both samples at most lengths, of which a loss of types is seen at once.
+        left = {"real, ": ("symbols", *HISTOGRAM_OF)}
         # As long as tendencies of order need documents; more references in less time.
         populations["long, "] = Topics(n_types=4_000, size=5.0, mean=150.0)
         for name, population in populations.items():
             for units, n, grouped in ((600, 200, False), (150, 600, True)):
                 how = REFERENCES, PAIRS, Text
                 if name == "long, ":
-                    how = 10 if grouped else 20, 100, OfOrder
+                    how = 10 if grouped else 20, 100, OfLongText
                 held = References(population, units, n, grouped, *how)
                 unit = "groups, documents" if grouped else "documents"
                 for key in held.keys:
-                    if key[0] != "symbols":  # a share, as stop words are
-                        yield PrintedPower(f"{name}power, {n} {unit}", held, key)
+                    if key[0] in left.get(name, ("symbols",)):
+                        continue
+                    yield PrintedPower(f"{name}power, {n} {unit}", held, key)

@@ -26,7 +26,7 @@ from beyond_perplexity.tendencies.text_comparison import with_cut
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
-PROMPT_REFERENCES, PROMPT_PAIRS = 6, 100  # of answers to prompts: the pairs of `compare`
+PROMPT_REFERENCES, PROMPT_PAIRS = 20, 100  # of answers to prompts: the pairs of `compare`
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,9 @@ from beyond_perplexity.verdicts import reason
 
 _EFFORT = 0.6  # pairs of samples of each shift, relative to the options'
 _RANDOMIZED = 60  # times that a drawn pair is, for the score of its types
-_POOLED = 0.25  # of the answers, by length, have lengths near enough for their types to be pooled
+_POOLED = (
+    0.1  # standard deviation of the share of the answers, by length, over which they are pooled
+)
 _TINY = 1e-12  # a smaller error is taken as this one
 _AT_ONCE = 256  # documents whose types are looked up together
 _SAME = "both texts have the same answers, so that nothing tells how answers to a prompt vary"
@@ -139,10 +141,10 @@ class PromptAnswers(sensitivity.Population):
             yield self._of_numbers(curve, self.codes, held)
 
     def _type_shifts(self, seed: int) -> Iterator[Shift]:
-        """Move pairs to other lengths by a kernel, and repeats of types as a power law says.
+        """Move pairs to other lengths, and lose or add repeats as a power law of them says.
 
         A few answers have few numbers of types at a length, of which a shift moves more at once
-        than of many: those of about one length are pooled, and smoothed by Silverman's kernel.
+        than of many: those of about one length are pooled.
         """
         lengths, histograms = self.cut[LENGTH][: len(self.units)], histograms_of(self.cut)
         held, units = smoothed({LENGTH: lengths}, self.units, seed)  # (P,) each
@@ -152,12 +154,12 @@ class PromptAnswers(sensitivity.Population):
         moved[np.argsort(place + _POOLED * rng.normal(size=len(place)))] = np.sort(moved)
         for tendency, name in type_token.HISTOGRAM_OF.items():
             if len(type_token.restrict(histograms[name]).keys):
-                law = type_token.fit_repeats(histograms[name])
-                expected, repeats = law.rate(lengths), lengths - self.cut[name].reshape(2, -1)
-                spread = np.sqrt(np.mean((repeats - expected) ** 2 / expected) * law.rate(moved))
-                noise = 1.06 * repeats.size**-0.2 * spread * rng.normal(size=(2, len(own)))
-                repeats = np.rint(repeats[:, own] * law.rate(moved) / expected[own] + noise)
-                types = moved - np.clip(repeats, 0, moved).astype(int)
+                law = type_token.fit_repeats(tendency, histograms[name])
+                repeats = type_token.repeats_of(tendency, lengths, self.cut[name].reshape(2, -1))
+                rates = law.rate(lengths)[own], law.rate(moved)
+                repeats = type_token.moved_repeats(repeats[:, own], *rates, rng)
+                most = type_token.repeats_of(tendency, moved, np.zeros_like(moved))
+                types = np.maximum(most - repeats, 0)
                 measure = partial(_types, types.ravel(), np.tile(moved, 2))
                 inner = TypeTokenShift(tendency, histograms[name])
                 yield PairShift(inner, units, self.whole, measure)

@@ -132,8 +132,6 @@ class _Search:
         if self._shift.is_score:
             return float(norm.isf(self._how.level))
         null = self._null[measure]
-        if self._shift.is_sum:
-            return float(null.mean() + norm.isf(self._how.level) * null.std(ddof=1))
         return float(np.quantile(null, 1 - self._how.level, method="higher"))
 
     def excess(self, measure: str, x: float) -> float:

@@ -37,7 +37,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr
 from scipy.stats import binom
 
 from beyond_perplexity.inference.permuted_units import side_by_side
@@ -51,9 +50,11 @@ MeasureDraws = dict[str, np.ndarray]
 _COPIES = 20_000  # documents of a smoothed reference
 _LEVELS = 200  # quantiles at which their distribution function is looked at
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most
-_NEIGHBOURS = 400  # documents of nearly equal length whose repeats per expected one are pooled
-_KERNELS = 64  # quantiles of them that stand for all
-_NARROW = 1e-3  # a smaller spread of that ratio is taken as this one
+_NEIGHBOURS = 400  # documents of nearly equal length whose repeats are pooled
+_NEAR = 0.4  # of all documents, at most
+_LENGTHS = 8  # times that lengths are drawn of samples of few documents
+_ENOUGH = 4_000  # documents of which one draw of lengths is as good as another
+_POOLED = 60  # pairs whose distances show those of randomizations
 _TAIL = 1e-12
 FINE = 1e-9  # step of a number of any size
 
@@ -80,9 +81,6 @@ class Shift(ABC):
     # The measures are normal scores of p-values, which no draws under the null hypothesis are
     # needed for.
     is_score: bool = False
-    # They are sums of many independent parts, nearly normal, so that few pairs show their
-    # distribution.
-    is_sum: bool = False
     effort: float = 1.0  # pairs of samples that are worth their time, relative to the options'
     share: float = 1.0  # of the documents, that are long enough to be measured
     only_n: int = 0  # documents of a sample, where the population is that of these alone
@@ -284,9 +282,9 @@ class NumberShift(_HistogramShift):
 class TypeTokenShift(Shift):
     """Fewer types in documents of equal length, from documents by (length, types).
 
-    As few documents have exactly length l, the types there are those of the nearest documents in
-    length, by the tokens that repeat a type: divided by a power law at their length and multiplied
-    by it at l, smoothed by a normal kernel of Silverman's width and rounded. Repeats, unlike types,
+    Lengths are smoothed: of a few documents, more would seem to have one in common. As few have
+    exactly length l, the types there are those of the nearest documents in length, of which
+    repeats are lost or added as a power law of them says. Repeats, unlike types,
     keep their bound: where nearly all types differ, no document has more of them than it can have.
     Shifts of less than a type are rounded at random.
     """
@@ -294,41 +292,37 @@ class TypeTokenShift(Shift):
     measures = ("ks_empirical",)
     unit = "share of the types"
     largest = 0.9
-    is_sum = True
+    is_score = True
     effort = 0.25
 
     def __init__(self, tendency: str, histogram: Histogram) -> None:
-        self.tendency, law = tendency, type_token.fit_repeats(histogram)
-        kept = type_token.restrict(histogram)
-        cells = type_token.LengthCells.of(kept)
-        totals = cells.totals(kept.counts)
-        self._lengths, self._shares = cells.group_lengths, totals / totals.sum()
-        self._expected = law.rate(self._lengths)  # (G,)
-        ratios = (kept.lengths - kept.values) / law.rate(kept.lengths)  # (C,)
-        before = np.cumsum(kept.counts) - kept.counts / 2  # (C,), middles of the cells
-        centres = np.cumsum(totals) - totals / 2  # (G,)
-        half = min(_NEIGHBOURS, totals.sum()) / 2
-        centres = np.clip(centres, half, totals.sum() - half)
-        self._near = np.empty((len(centres), _KERNELS))
-        self._widths = np.empty(len(centres))
-        levels = (np.arange(_KERNELS) + 0.5) / _KERNELS
-        for group, centre in enumerate(centres):
-            near = np.abs(before - centre) <= half
-            order = np.argsort(ratios[near])
-            values, weights = ratios[near][order], kept.counts[near][order]
-            cdf = np.cumsum(weights) / weights.sum()
-            self._near[group] = values[np.minimum(np.searchsorted(cdf, levels), len(values) - 1)]
-            spread = max(float(np.std(self._near[group])), _NARROW)
-            self._widths[group] = 1.06 * spread * weights.sum() ** -0.2
+        self.tendency, self._law = tendency, type_token.fit_repeats(tendency, histogram)
+        self._kept = kept = type_token.restrict(histogram)
+        self._sorted = np.repeat(kept.lengths, kept.counts)  # (D,)
+        moved, _ = smoothed({LENGTH: self._sorted}, np.arange(len(self._sorted)), 0)
+        lengths = np.clip(moved[LENGTH], 1, type_token.HEAPS_MAXIMUM_LENGTH)
+        self._lengths, totals = np.unique(lengths, return_counts=True)  # (G,) each
+        self._shares = totals / totals.sum()
         self._plain = lru_cache(None)(self._without_shift)
 
     def _without_shift(self, group: int) -> np.ndarray:
         """Return the probabilities of 0, 1, ... types at the length of a group: (U,)."""
-        centres, width, expected = self._near[group], self._widths[group], self._expected[group]
-        bounds = (np.arange(self._lengths[group] + 1) + 0.5) / expected  # (U,)
-        cdf = ndtr((bounds[:, None] - centres) / width).mean(axis=1)  # (U,), of repeats
-        shares = np.diff(cdf, prepend=0)[::-1]
-        return np.asarray(shares / shares.sum())
+        kept, length, n = self._kept, self._lengths[group], len(self._sorted)
+        half = min(_NEIGHBOURS, _NEAR * n) / 2
+        centre = np.mean(
+            [np.searchsorted(self._sorted, length, side) for side in ("left", "right")]
+        )
+        around = np.clip(centre, half, n - half) + np.array([-half, half])
+        shortest, longest = self._sorted[np.clip(around.astype(int), 0, n - 1)]
+        (own,) = np.nonzero((kept.lengths >= shortest) & (kept.lengths <= longest))
+        rng = stream(0, f"sensitivity/{self.tendency}/types", int(length))
+        own = rng.choice(own, _COPIES, p=kept.counts[own] / kept.counts[own].sum())
+        repeats = type_token.repeats_of(self.tendency, kept.lengths[own], kept.values[own])
+        rates = self._law.rate(kept.lengths[own]), self._law.rate(length)
+        repeats = type_token.moved_repeats(repeats, *rates, rng)
+        most = type_token.repeats_of(self.tendency, length, 0 * own)
+        types = np.bincount(np.maximum(most - repeats, 0), minlength=int(length) + 1)
+        return np.asarray(types / len(own))
 
     def _pmf(self, group: int, x: float) -> np.ndarray:
         """Return the probabilities of 0, 1, ... types with a share x fewer: (U,)."""
@@ -338,25 +332,35 @@ class TypeTokenShift(Shift):
         shares += np.bincount(lower.astype(int) + 1, plain * part, len(plain) + 1)[:-1]
         return shares
 
-    def lengths(self, how: PairDraw) -> np.ndarray:
-        """Draw how many documents of each length the samples of all pairs have: int64, (2, G)."""
-        rng = stream(how.seed, f"sensitivity/{self.tendency}/lengths", how.n)
+    def lengths(self, how: PairDraw, number: int) -> np.ndarray:
+        """Draw how many documents of each length the samples of some pairs have: int64, (2, G)."""
+        rng = stream(how.seed, f"sensitivity/{self.tendency}/lengths/{how.n}", number)
         return rng.multinomial(how.n, self._shares, size=2)
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
-        """Draw pairs; the measure of each is the sum over lengths."""
-        total, weight = np.zeros(how.pairs), 0
-        for group, (n_first, n_second) in enumerate(self.lengths(how).T):
-            if n_first and n_second:
-                rng = stream(how.seed, how.purpose, group)
-                both = [self._pmf(group, 0), self._pmf(group, x)]
-                if null:
-                    both = [(both[0] + both[1]) / 2] * 2
-                first = rng.multinomial(n_first, both[0], size=how.pairs)  # (M, U)
-                second = rng.multinomial(n_second, both[1], size=how.pairs)
-                total += n_second * ks(first, second)
-                weight += n_second
-        return {"ks_empirical": total / max(weight, 1)}
+        """Draw the scores of pairs, of which some have the same lengths; see `_scores`.
+
+        Samples of a few documents have few lengths in common, others in each pair.
+        """
+        many = max(1, min(_LENGTHS, _ENOUGH // how.n))
+        parts = np.array_split(np.arange(how.pairs), many)
+        scores = [self._scores(how, number, len(part), x) for number, part in enumerate(parts)]
+        return {"ks_empirical": np.concatenate(scores)}
+
+    def _scores(self, how: PairDraw, number: int, pairs: int, x: float) -> np.ndarray:
+        """Score pairs against the mean and spread of pooled pairs of the same lengths: (pairs,)."""
+        found, pooled = np.zeros(pairs), np.zeros(_POOLED)  # sums over the lengths
+        for group, sizes in enumerate(self.lengths(how, number).T):
+            if sizes.all():
+                rng = stream(how.seed, f"{how.purpose}/{number}", group)
+                laws = [self._pmf(group, 0), self._pmf(group, x)]
+                for total, own in ((found, laws), (pooled, [np.mean(laws, axis=0)] * 2)):
+                    drawn = (
+                        rng.multinomial(n, law, size=len(total))  # (pairs, U)
+                        for n, law in zip(sizes, own, strict=True)
+                    )
+                    total += sizes[1] * ks(*drawn)
+        return (found - pooled.mean()) / max(float(pooled.std(ddof=1)), _TAIL)
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return x twice: it is a share."""

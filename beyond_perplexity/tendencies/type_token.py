@@ -21,6 +21,7 @@ from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
 HISTOGRAM_OF = {name: row.histogram for name, row in tendencies_of("types").items()}
+_BIGRAMS = "type_token_bigrams"
 # Of the distances, which are taken at each exact length; fits use all lengths.
 HEAPS_MAXIMUM_LENGTH = 500
 
@@ -33,11 +34,28 @@ def fit(histogram: Histogram) -> Heaps:
     return fit_heaps(lengths, documents, types)
 
 
-def fit_repeats(histogram: Histogram) -> Heaps:
-    """Fit a power law to the tokens that repeat a type, as `fit` does; 1 where there is none."""
-    repeats = histogram.counts * (histogram.lengths - histogram.values)
-    law = fit_heaps(histogram.lengths, histogram.counts, repeats)
+def repeats_of(tendency: str, lengths: np.ndarray, types: np.ndarray) -> np.ndarray:
+    """Count the n-grams of documents that repeat one: of their lengths and types, of any shape."""
+    found: np.ndarray = lengths - (tendency == _BIGRAMS) - types
+    return found
+
+
+def fit_repeats(tendency: str, histogram: Histogram) -> Heaps:
+    """Fit a power law to the n-grams that repeat one, as `fit` does; 1 where there are none."""
+    repeats = repeats_of(tendency, histogram.lengths, histogram.values)
+    law = fit_heaps(histogram.lengths, histogram.counts, histogram.counts * repeats)
     return Heaps(1.0, 0.0) if math.isnan(law.beta) else law
+
+
+def moved_repeats(
+    repeats: np.ndarray, before: np.ndarray, behind: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw repeats of documents, of any shape, as their expected number changes.
+
+    A Poisson law stays one: each is kept with the ratio, or as many come to them as are expected.
+    """
+    kept = rng.binomial(repeats, np.minimum(behind / before, 1))
+    return kept + rng.poisson(np.maximum(behind - before, 0), kept.shape)
 
 
 @dataclass(frozen=True)

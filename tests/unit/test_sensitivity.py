@@ -20,7 +20,7 @@ from benchmarks.calibration import rates
 from benchmarks.levels import TESTS, opened
 from benchmarks.order_shifts import Larger
 from benchmarks.populations import Topics, count
-from benchmarks.powers import OfOrder, PrintedPower, References, p_value_of
+from benchmarks.powers import OfLongText, PrintedPower, References, p_value_of
 from benchmarks.prompt_powers import PrintedPromptPower, PromptReferences, opened_answers
 from benchmarks.prompts import Answered
 from beyond_perplexity.figures.labels import Labels
@@ -51,6 +51,7 @@ from beyond_perplexity.tendencies.pairs import Measuring, paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
 from beyond_perplexity.tendencies.sensitivity import _Search, mean_shift, minimum_detectable_effects
+from beyond_perplexity.tendencies.statistics import Histogram
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_measures import randomized_words
@@ -211,7 +212,7 @@ def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(r
     histogram = reference.histograms[type_token.HISTOGRAM_OF[tendency]]
     shift = shifts.TypeTokenShift(tendency, histogram)
     x = _Search(shift, N, HOW, 1).smallest("ks_empirical", 0.1)
-    lengths = shift.lengths(shifts.PairDraw(N, 1, 1, ""))
+    lengths = shift.lengths(shifts.PairDraw(N, 1, 1, ""), 0)
     rng = np.random.default_rng(5)
     groups, values, sides = [], [], []
     for group, both in enumerate(lengths.T):
@@ -230,20 +231,41 @@ def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(r
     check_power(p_values)
 
 
+@pytest.mark.parametrize("n", [600, 10_000])
 @pytest.mark.parametrize("tendency", type_token.HISTOGRAM_OF)
-def test_types_of_one_length_are_those_that_the_population_has_there(tendency):
+def test_types_of_one_length_are_those_that_the_population_has_there(tendency, n):
     """Oracle: 40,000 documents of the same law, of which nearly all bigrams differ."""
     topics = Topics()
-    small, large = (topics.documents(np.random.default_rng(n), n) for n in (600, 40_000))
-    name = type_token.HISTOGRAM_OF[tendency]
-    shift = shifts.TypeTokenShift(tendency, count(small, topics.classes).histograms[name])
-    many = count(large, topics.classes).histograms[name]
-    for group in np.flatnonzero(np.isin(shift._lengths, (12, 20, 30))):
+    some, many = (topics.documents(np.random.default_rng(k), k) for k in (n, 40_000))
+    some, many = (
+        count(own, topics.classes).histograms[type_token.HISTOGRAM_OF[tendency]]
+        for own in (some, many)
+    )
+    shift = shifts.TypeTokenShift(tendency, some)
+    groups = np.flatnonzero(np.isin(shift._lengths, (12, 20, 30)))
+    assert len(groups) == 3
+    for group in groups:
         own = many.lengths == shift._lengths[group]
         law = np.bincount(many.values[own], many.counts[own]) / many.counts[own].sum()
         found = shift._pmf(group, 0)
-        assert found[len(law) :].sum() < 1e-6, "more types than there can be"
+        assert found[len(law) :].sum() == 0, "more types than there can be"
         assert np.abs(np.cumsum(found[: len(law)]) - np.cumsum(law)).max() < 0.1
+
+
+def test_documents_have_a_length_in_common_as_often_as_those_of_the_population():
+    """Oracle: pairs of 200 further documents of the law; few of 300 are of exactly one length."""
+    topics = Topics(mean=150.0)
+    lengths = np.diff(topics.documents(np.random.default_rng(1), 40_300).offsets)
+
+    def in_common(first: np.ndarray, second: np.ndarray) -> int:
+        return int(second[np.isin(second, first)].size)
+
+    some = Histogram.of(lengths[:300], lengths[:300] // 2, np.ones(300, int))
+    shift = shifts.TypeTokenShift("type_token_unigrams", some)
+    drawn = [shift.lengths(shifts.PairDraw(200, 1, 1, ""), k) for k in range(100)]
+    found = [int(second[first > 0].sum()) for first, second in drawn]
+    wanted = [in_common(*own) for own in lengths[300:].reshape(100, 2, 200)]
+    assert np.mean(found) == pytest.approx(np.mean(wanted), rel=0.07)
 
 
 def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts):
@@ -265,10 +287,12 @@ def test_shares_lengths_types_and_words_are_shifted_as_is_said(reference, counts
     change, relative = shift.size("ks", 0.07)
     assert (change, relative) == (pytest.approx(0.07 * shift.moments(0)[0]), pytest.approx(0.07))
     shift = shifts.TypeTokenShift("type_token_unigrams", reference.histograms["types"])
-    groups = np.flatnonzero(shift._lengths > 10)
+    groups = range(len(shift._lengths))
     means = [[p @ np.arange(len(p)) for g in groups for p in [shift._pmf(g, x)]] for x in (0, 0.1)]
     assert means[1] == pytest.approx(0.9 * np.array(means[0]), rel=1e-9)
-    assert means[0] == pytest.approx(shift._lengths[groups] - shift._expected[groups], rel=0.1)
+    types = reference.histograms["types"]
+    mean = np.average(types.values, weights=types.counts)
+    assert shift._shares @ means[0] == pytest.approx(mean, rel=0.02)
     alone = document_shifts.GroupedDocuments(np.arange(counts.shape[1]), np.ones(counts.shape[1]))
     swapped = document_shifts.HeldOutShift(counts, alone, 1)
     plain, other = (
@@ -508,19 +532,20 @@ def test_counted_values_rise_by_as_much_as_is_asked_for():
             assert np.abs(words - np.rint(words)).max() < unit * sized.size
 
 
-def test_the_power_that_is_printed_for_order_is_that_of_the_population():
+def test_the_power_that_is_printed_for_order_and_types_is_that_of_the_population():
     """Small cases of `benchmarks/powers.py`: 40 pairs of the population; 3 binomial errors.
 
     In the shortest texts few numbers of repeated words are possible.
     """
-    long = References(LONG, 300, 100, grouped=False, many=2, pairs=20, kind=OfOrder)
-    short = References(Topics(size=8.0), 600, 200, grouped=False, many=2, pairs=20, kind=OfOrder)
-    assert len(long.keys) == 8
+    long = References(LONG, 300, 100, grouped=False, many=2, pairs=20, kind=OfLongText)
+    short = References(Topics(size=8.0), 600, 200, grouped=False, many=2, pairs=20, kind=OfLongText)
+    assert len(long.keys) == 10
     for held, key in (
         (long, ("recurrence", "max_difference")),
         (long, ("repetition", "mean_difference")),
         (short, ("repetition", "ks")),
         (long, ("taylor", "slope_difference")),
+        (long, ("type_token_unigrams", "ks_empirical")),
     ):
         (found,) = rates("unit", PrintedPower("unit", held, key), 40)
         error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
@@ -536,7 +561,7 @@ def test_the_effect_of_a_slope_is_that_of_as_many_documents():
     drawn, sizes = LONG.documents(rng, 600), (100, 400)
     how = SensitivityOptions(documents=sizes, level=0.05, power=0.8, pairs=20)
     given = count(drawn, LONG.classes), [drawn.texts], MeasurementOptions(), how, 1, "r"
-    found = minimum_detectable_effects(*given, LONG.classes, kind=OfOrder).to_pandas()
+    found = minimum_detectable_effects(*given, LONG.classes, kind=OfLongText).to_pandas()
     effects = found[found["tendency"] == "taylor"].set_index("n")["minimum_detectable_effect"]
     assert list(effects.index) == list(sizes)
     for n in sizes:
@@ -549,7 +574,7 @@ def test_the_effect_of_a_slope_is_that_of_as_many_documents():
             errors.append(slopes.std() * np.sqrt(2 / len(slopes)))
         assert effects[n] == pytest.approx(law * np.mean(errors), rel=0.3), n  # of one half
     groups = np.arange(600) // 5
-    found = minimum_detectable_effects(*given, LONG.classes, groups=groups, kind=OfOrder)
+    found = minimum_detectable_effects(*given, LONG.classes, groups=groups, kind=OfLongText)
     held = set(found["tendency"].to_pylist())
     assert held == {"recurrence", "repetition", "burstiness", "compression"}  # no sound test
 

@@ -353,7 +353,8 @@ class TypeTokenShift(Shift):
         for group, sizes in enumerate(self.lengths(how, number).T):
             if sizes.all():
                 rng = stream(how.seed, f"{how.purpose}/{number}", group)
-                laws = [self._pmf(group, 0), self._pmf(group, x)]
+                laws = np.stack([self._pmf(group, 0), self._pmf(group, x)])
+                laws = laws[:, laws.any(axis=0)]
                 for total, own in ((found, laws), (pooled, [np.mean(laws, axis=0)] * 2)):
                     drawn = (
                         rng.multinomial(n, law, size=len(total))  # (pairs, U)

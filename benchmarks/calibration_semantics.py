@@ -2,18 +2,23 @@
 
 Run ``python -m benchmarks.calibration_semantics [--repeats 1000]``: predictions are drawn from a
 population where the values are known, sentences of pages that are easy or hard as a whole. The
-random streams of a repeat are keyed by its number.
+random streams of a repeat are keyed by its number. Lines and exit status are those of
+`benchmarks.calibration`.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.calibration import Rate
+from benchmarks.levels import LEVEL
 from beyond_perplexity.inference.correlations import (
     average_ranks,
     correlation_difference,
@@ -217,7 +222,7 @@ def _compared(seed: int, groups: int, tilt: float) -> list[bool]:
         ),
     }
     rows = compare_semantics(PairedScores(sums, {"test": np.arange(groups)}, {})).to_pylist()
-    return [row["p_value"] <= 0.05 for row in rows]
+    return [row["p_value"] <= LEVEL for row in rows]
 
 
 def levels(repeats: int, groups: int, tilt: float = TILT) -> Level:
@@ -226,15 +231,29 @@ def levels(repeats: int, groups: int, tilt: float = TILT) -> Level:
     return Level(*map(float, found.mean(axis=0)))
 
 
-def main() -> None:
+def all_rates(repeats: int) -> Iterator[Rate]:
+    """Yield coverages and levels of every case, with what is allowed."""
+    for groups in (30, 60, 300):
+        cases: dict[str, tuple[NamedTuple, str, tuple[float, float]]] = {
+            f"{groups} pages": (coverages(repeats, groups), "0.95", (0.93, 1.0)),
+        }
+        for tilt in (0.0, TILT):
+            case = f"{groups} pages, tilt {tilt:g}"
+            cases[case] = levels(repeats, groups, tilt), f"{LEVEL:g}", (0.0, 0.075)
+        for case, (found, nominal, limits) in cases.items():
+            for measure, rate in found._asdict().items():
+                yield Rate("semantics", case, measure, rate, nominal, limits, repeats)
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=1000, help="repeats of every case")
-    given = parser.parse_args()
-    for groups in (30, 60, 300):
-        print(f"{groups} pages: {coverages(given.repeats, groups)}", flush=True)
-        for tilt in (0.0, TILT):
-            print(f"tilt {tilt:g}: {levels(given.repeats, groups, tilt)}", flush=True)
+    allowed = True
+    for rate in all_rates(parser.parse_args().repeats):
+        print(rate, flush=True)
+        allowed &= rate.allowed
+    return int(not allowed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,12 +10,11 @@ from beyond_perplexity.arguments import SEED
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
+from beyond_perplexity.tendencies.document_files import DocumentFiles, population_texts
 from beyond_perplexity.tendencies.judge import read_judged
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import (
     Population,
-    draw_groups,
     effects_of,
     minimum_detectable_effects,
 )
@@ -56,10 +55,7 @@ def main(given: Given) -> None:
         read = replace(view, maximum_tokens=None).batch
         training = map(read, files.other_split(given.training_split).texts())
         classes = known_training(classes, TrainingText.of(training))
-    texts = files.drawn(how.largest_population, seed)
-    if groups is not None:
-        chosen = draw_groups(groups, how.largest_population, seed)
-        texts, groups = choose_documents(files.texts(), chosen), groups[chosen]
+    texts, groups = population_texts(files, groups, how.largest_population, seed)
     given_texts = reference, texts, options, how, seed, given.source, classes, view.batch, groups
     tables = [minimum_detectable_effects(*given_texts)]
     for path in given.judged:

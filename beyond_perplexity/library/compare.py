@@ -95,8 +95,9 @@ def compare(given: CompareOptions) -> Result:
         distance (`value`) at the size of its `baseline`, `excess` = `value` - `baseline`, p-values
         and limits, and the distance of all documents (`value_all`). Tables ``words`` (words and
         phrases that the samples over- and under-use, the farthest first), ``curves``, with a
-        vocabulary ``raw``, and of answers to prompts and of a judge ``sensitivity`` (minimum
-        detectable effects of as many answers or documents). Figures are those of the command.
+        vocabulary ``raw``, and of answers to prompts, of a judge and where it is asked for
+        ``sensitivity`` (minimum detectable effects of as many answers or documents). Figures are
+        those of the command.
 
     Raises
     ------

@@ -28,6 +28,7 @@ from beyond_perplexity.tendencies.answers import PairedAnswers
 from beyond_perplexity.tendencies.compare_options import CompareOptions, source_of
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.document_files import population_texts
 from beyond_perplexity.tendencies.embedded_documents import drawn_documents
 from beyond_perplexity.tendencies.human_baselines import reference_baselines
 from beyond_perplexity.tendencies.judge import (
@@ -46,7 +47,11 @@ from beyond_perplexity.tendencies.measures import (
 )
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
-from beyond_perplexity.tendencies.sensitivity import Population, effects_of
+from beyond_perplexity.tendencies.sensitivity import (
+    Population,
+    effects_of,
+    minimum_detectable_effects,
+)
 from beyond_perplexity.tendencies.statistics import check_comparable, description
 from beyond_perplexity.tendencies.text_comparison import SampleSets, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
@@ -116,7 +121,7 @@ class Comparison:
     judge: str = ""
     signature: str = ""
     words: pd.DataFrame = field(default_factory=pd.DataFrame)
-    sensitivity: pd.DataFrame | None = None  # of answers to prompts, and of what is judged
+    sensitivity: pd.DataFrame | None = None  # minimum detectable effects
     baseline: BaselineWords = BASELINES["halves"]
 
 
@@ -176,6 +181,22 @@ def judge_comparison(
     return judge.title, rows
 
 
+def _effects(
+    pair: SampleSetPair, text: SampleSet, classes: ClassOptions, view: TextView, seed: int
+) -> pa.Table:
+    """Find the effects of as many documents as are compared, of the reference's population."""
+    remark("finding minimum detectable effects")
+    how = SensitivityOptions(documents=(_alike(*pair.n_documents),), pairs=_SHIFT_PAIRS)
+    texts, groups = population_texts(text.files, text.groups, how.largest_population, seed)
+    given = MeasurementOptions(), how, seed, COMPARED_SOURCE, classes, view.batch, groups
+    return minimum_detectable_effects(pair.reference, texts, *given)
+
+
+def _alike(n: int, m: int) -> int:
+    """Say how many documents of each text have the error of n and m of them."""
+    return max(2, round(2 * n * m / (n + m)))
+
+
 def _numbers_effects(pair: SampleSetPair, options: CompareOptions) -> Iterator[pa.Table]:
     """Find the effects of numbers alone, where their tests are those that are simulated."""
     measurement, (n, m) = options.measurement(), pair.n_documents
@@ -186,7 +207,7 @@ def _numbers_effects(pair: SampleSetPair, options: CompareOptions) -> Iterator[p
         yield prompt_effects(pair, measurement, how, *given)
     elif pair.documents is not None:
         text = Population.of_documents(pair.documents.values(0), pair.groups[0], None)
-        how = replace(how, documents=(max(2, round(2 * n * m / (n + m))),))
+        how = replace(how, documents=(_alike(n, m),))
         yield effects_of(text, measurement, how, *given)
 
 
@@ -318,6 +339,9 @@ def _measured(
                 if answered and measurement.permutations and pair.defined:
                     given = SensitivityOptions(pairs=_SHIFT_PAIRS), options.seed, COMPARED_SOURCE
                     effects.insert(0, prompt_effects(pair, measurement, *given))
+                elif options.sensitivity and samples.groups is None:
+                    by = comparison.counted_by(name)
+                    effects.insert(0, _effects(pair, reference, by, view, options.seed))
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
     said = verdicts.joined_facts(permuted, answered.told if answered else "")
     return found, words, drawn, said

@@ -149,6 +149,11 @@ class CompareOptions:
         "text that the samples' model was trained on: which n-grams are novel, which are copies",
         f"{_TEXTS}, optional",
     )
+    sensitivity: bool = option(
+        False,
+        "find the minimum detectable effects of as many documents as are compared",
+        more="Answers to prompts and a judge have theirs without; it takes a minute.",
+    )
 
     @property
     def prompted(self) -> bool:

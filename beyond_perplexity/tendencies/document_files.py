@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.permuted_units import whole_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage import shards
 from beyond_perplexity.tendencies import tokens
@@ -267,3 +268,20 @@ def _units(files: DocumentFiles) -> np.ndarray:
     if groups is not None:
         return groups.astype(np.int64)
     return np.arange(sum(len(texts) for texts in files.texts()))
+
+
+def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """Draw whole groups, one at least, with at most so many documents: bool, (D,)."""
+    sizes = np.bincount(groups)
+    order = stream(seed, "sensitivity/groups").permutation(len(sizes))
+    return whole_groups(groups, order, max(most, int(sizes[order[0]])))
+
+
+def population_texts(
+    files: DocumentFiles, groups: np.ndarray | None, most: int, seed: int
+) -> tuple[Iterator[pa.Array], np.ndarray | None]:
+    """Draw at most so many documents of a text, or whole groups (D,), and name their groups."""
+    if groups is None:
+        return files.drawn(most, seed), None
+    chosen = draw_groups(groups, most, seed)
+    return choose_documents(files.texts(), chosen), groups[chosen]

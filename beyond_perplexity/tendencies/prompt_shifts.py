@@ -29,7 +29,7 @@ from beyond_perplexity.inference.permuted_units import HALVINGS
 from beyond_perplexity.inference.prompts import Prompts, paired_t
 from beyond_perplexity.inference.two_sample_test import ks_of_samples
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies import document_shifts, sensitivity, type_token
+from beyond_perplexity.tendencies import document_files, document_shifts, sensitivity, type_token
 from beyond_perplexity.tendencies.definitions import LENGTH, SIGNED, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_statistics import ABSENT
@@ -40,6 +40,7 @@ from beyond_perplexity.tendencies.shifts import (
     NumberShift,
     Shift,
     TypeTokenShift,
+    half_step,
     smoothed,
     smoothed_numbers,
     step_of,
@@ -74,7 +75,7 @@ class PromptAnswers(sensitivity.Population):
         """Take whole prompts, or groups, with at most so many pairs."""
         prompts = pair.groups
         assert isinstance(prompts, Prompts)
-        chosen = sensitivity.draw_groups(prompts.units, most, seed)
+        chosen = document_files.draw_groups(prompts.units, most, seed)
         own = [np.argsort(codes)[chosen] for codes in prompts.pairs]
         values, counts = [], []
         for documents in (pair.documents, pair.of_words.documents):
@@ -148,12 +149,12 @@ class PromptAnswers(sensitivity.Population):
         """
         lengths, histograms = self.cut[LENGTH][: len(self.units)], histograms_of(self.cut)
         held, units = smoothed({LENGTH: lengths}, self.units, seed)  # (P,) each
-        moved = np.clip(held[LENGTH], 1, type_token.HEAPS_MAXIMUM_LENGTH)
+        moved = np.maximum(held[LENGTH], 1)
         own, rng = np.arange(len(moved)) % len(lengths), stream(seed, "sensitivity/types")
         place = np.argsort(np.argsort(moved, kind="stable")) / len(moved)
         moved[np.argsort(place + _POOLED * rng.normal(size=len(place)))] = np.sort(moved)
         for tendency, name in type_token.HISTOGRAM_OF.items():
-            if len(type_token.restrict(histograms[name]).keys):
+            if type_token.restrict(histograms[name]).counts.sum() >= 2 * sensitivity.HALF_UNITS:
                 law = type_token.fit_repeats(tendency, histograms[name])
                 repeats = type_token.repeats_of(tendency, lengths, self.cut[name].reshape(2, -1))
                 rates = law.rate(lengths)[own], law.rate(moved)
@@ -289,6 +290,7 @@ def _types(
     """
     own, shifted = drawn.sides % len(lengths), drawn.sides >= len(lengths)
     types = np.floor(values[own] * (1 - x * shifted) + shifted * drawn.rng.random(own.shape))
+    types = np.maximum(types, np.minimum(values[own], 1))
     both, types = lengths[own].ravel(), types.astype(int).ravel()
     held = type_token.restrict(Histogram.of(both, types, np.ones(len(both), int)))
     cells = type_token.LengthCells.of(held)
@@ -299,10 +301,8 @@ def _types(
     null = permuted_cells(*of_cells, units, _RANDOMIZED, seed)["ks_empirical"]
     counted = (np.bincount(one[one >= 0], minlength=len(held.keys)) for one in (first, second))
     found = float(evaluate(*counted)["ks_empirical"])
-    # Distances have steps, and one that is met counts as reached: half of a step is taken off.
-    step = np.diff(np.unique(np.round(null, 12)), prepend=-math.inf).min()
-    excess = found - null.mean() - (step / 2 if step < math.inf else 0)
-    return {"ks_empirical": float(excess / max(null.std(ddof=1), _TINY))}
+    score = (found - null.mean()) / max(float(null.std(ddof=1)), _TINY) - half_step(null)
+    return {"ks_empirical": score}
 
 
 def _ranks(inner: document_shifts.RankShift, drawn: DrawnAnswers, x: float) -> dict[str, float]:

@@ -36,7 +36,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.permuted_units import effective_groups, whole_groups
+from beyond_perplexity.inference.permuted_units import effective_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import document_shifts, type_token
@@ -228,7 +228,7 @@ class Population:
             yield document_shifts.RankShift(self.counts, options.zipf_ranks)
             histograms = histograms_of(self.values)
             for tendency, name in type_token.HISTOGRAM_OF.items():
-                if len(type_token.restrict(histograms[name]).keys):
+                if type_token.restrict(histograms[name]).counts.sum() >= HALF_UNITS:
                     yield TypeTokenShift(tendency, histograms[name])
         yield document_shifts.HeldOutShift(self.counts, population, seed)
         yield from self.number_shifts(seed)
@@ -286,13 +286,6 @@ def halves(codes: np.ndarray, weights: np.ndarray, seed: int) -> list[np.ndarray
     parts = [first[codes], ~first[codes]]
     effective = (effective_groups(np.bincount(codes[own], weights[own])) for own in parts)
     return parts if min(effective) >= HALF_UNITS else []
-
-
-def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Draw whole groups, one at least, with at most so many documents: bool, (D,)."""
-    sizes = np.bincount(groups)
-    order = stream(seed, "sensitivity/groups").permutation(len(sizes))
-    return whole_groups(groups, order, max(most, int(sizes[order[0]])))
 
 
 def detected_shifts(

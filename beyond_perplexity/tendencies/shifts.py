@@ -50,10 +50,11 @@ MeasureDraws = dict[str, np.ndarray]
 _COPIES = 20_000  # documents of a smoothed reference
 _LEVELS = 200  # quantiles at which their distribution function is looked at
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most
+_AT_LENGTH = 4_000  # documents of a length that are drawn
 _NEIGHBOURS = 400  # documents of nearly equal length whose repeats are pooled
 _NEAR = 0.4  # of all documents, at most
 _LENGTHS = 8  # times that lengths are drawn of samples of few documents
-_ENOUGH = 4_000  # documents of which one draw of lengths is as good as another
+_ENOUGH = 2_000  # documents of which one draw of lengths is as good as another
 _POOLED = 60  # pairs whose distances show those of randomizations
 _TAIL = 1e-12
 FINE = 1e-9  # step of a number of any size
@@ -78,8 +79,8 @@ class Shift(ABC):
     measures: tuple[str, ...]  # that test the shift
     unit: str  # of `size`
     largest: float = 1.0  # shift that makes sense
-    # The measures are normal scores of p-values, which no draws under the null hypothesis are
-    # needed for.
+    # The measures are scores, standard normal where nothing differs: no draws under the null
+    # hypothesis are needed.
     is_score: bool = False
     effort: float = 1.0  # pairs of samples that are worth their time, relative to the options'
     share: float = 1.0  # of the documents, that are long enough to be measured
@@ -279,13 +280,30 @@ class NumberShift(_HistogramShift):
         return self._mean + mean, self.spread**2 + float(shares @ (rises - mean) ** 2)
 
 
+def half_step(null: np.ndarray) -> float:
+    """Return half of the step of a distance, (n,), in deviations: one that is met is reached.
+
+    Two normal numbers with deviation s, rounded to steps of h, are equal with the probability
+    h / (2 s sqrt(pi)).
+    """
+    counts = np.unique(np.round(null, 9), return_counts=True)[1]
+    return float(np.sum(counts * (counts - 1)) / (len(null) * (len(null) - 1)) * math.sqrt(math.pi))
+
+
+def _distances(rng: np.random.Generator, sizes: np.ndarray, laws: np.ndarray, n: int) -> np.ndarray:
+    """Draw the distances of n pairs of samples (2,) of two laws (2, U), times the second: (n,)."""
+    first, second = (rng.multinomial(k, law, n) for k, law in zip(sizes, laws, strict=True))
+    return np.asarray(sizes[1] * ks(first, second))
+
+
 class TypeTokenShift(Shift):
     """Fewer types in documents of equal length, from documents by (length, types).
 
-    Lengths are smoothed: of a few documents, more would seem to have one in common. As few have
-    exactly length l, the types there are those of the nearest documents in length, of which
-    repeats are lost or added as a power law of them says. Repeats, unlike types,
-    keep their bound: where nearly all types differ, no document has more of them than it can have.
+    Lengths, of up to `HEAPS_MAXIMUM_LENGTH` tokens, are smoothed: of a few documents, more would
+    seem to have one in common. As few have exactly length l, the types there are those of the
+    nearest documents in length, of which repeats are lost or added as a power law of them says.
+    Repeats, unlike types, keep their bound: where nearly all types differ, no document has more of
+    them than it can have.
     Shifts of less than a type are rounded at random.
     """
 
@@ -298,10 +316,11 @@ class TypeTokenShift(Shift):
     def __init__(self, tendency: str, histogram: Histogram) -> None:
         self.tendency, self._law = tendency, type_token.fit_repeats(tendency, histogram)
         self._kept = kept = type_token.restrict(histogram)
+        self.share = float(kept.counts.sum() / histogram.counts.sum())
         self._sorted = np.repeat(kept.lengths, kept.counts)  # (D,)
         moved, _ = smoothed({LENGTH: self._sorted}, np.arange(len(self._sorted)), 0)
-        lengths = np.clip(moved[LENGTH], 1, type_token.HEAPS_MAXIMUM_LENGTH)
-        self._lengths, totals = np.unique(lengths, return_counts=True)  # (G,) each
+        kept_lengths = moved[LENGTH][moved[LENGTH] <= type_token.HEAPS_MAXIMUM_LENGTH]
+        self._lengths, totals = np.unique(kept_lengths, return_counts=True)  # (G,) each
         self._shares = totals / totals.sum()
         self._plain = lru_cache(None)(self._without_shift)
 
@@ -316,7 +335,7 @@ class TypeTokenShift(Shift):
         shortest, longest = self._sorted[np.clip(around.astype(int), 0, n - 1)]
         (own,) = np.nonzero((kept.lengths >= shortest) & (kept.lengths <= longest))
         rng = stream(0, f"sensitivity/{self.tendency}/types", int(length))
-        own = rng.choice(own, _COPIES, p=kept.counts[own] / kept.counts[own].sum())
+        own = rng.choice(own, _AT_LENGTH, p=kept.counts[own] / kept.counts[own].sum())
         repeats = type_token.repeats_of(self.tendency, kept.lengths[own], kept.values[own])
         rates = self._law.rate(kept.lengths[own]), self._law.rate(length)
         repeats = type_token.moved_repeats(repeats, *rates, rng)
@@ -328,6 +347,7 @@ class TypeTokenShift(Shift):
         """Return the probabilities of 0, 1, ... types with a share x fewer: (U,)."""
         plain = self._plain(group)
         lower, part = np.divmod(np.arange(len(plain)) * (1 - x), 1)
+        lower[1], part[1] = 1, 0  # a document has a type
         shares = np.bincount(lower.astype(int), plain * (1 - part), len(plain))
         shares += np.bincount(lower.astype(int) + 1, plain * part, len(plain) + 1)[:-1]
         return shares
@@ -348,20 +368,26 @@ class TypeTokenShift(Shift):
         return {"ks_empirical": np.concatenate(scores)}
 
     def _scores(self, how: PairDraw, number: int, pairs: int, x: float) -> np.ndarray:
-        """Score pairs against the mean and spread of pooled pairs of the same lengths: (pairs,)."""
-        found, pooled = np.zeros(pairs), np.zeros(_POOLED)  # sums over the lengths
+        """Score pairs by the distribution of pooled pairs of the same lengths: (pairs,).
+
+        A distance is a sum over the lengths, and so are the moments of one: the normal score is
+        that of Cornish and Fisher's (1938) expansion.
+        """
+        found, null, moments = np.zeros(pairs), np.zeros(_POOLED), np.zeros(3)
         for group, sizes in enumerate(self.lengths(how, number).T):
             if sizes.all():
                 rng = stream(how.seed, f"{how.purpose}/{number}", group)
                 laws = np.stack([self._pmf(group, 0), self._pmf(group, x)])
                 laws = laws[:, laws.any(axis=0)]
-                for total, own in ((found, laws), (pooled, [np.mean(laws, axis=0)] * 2)):
-                    drawn = (
-                        rng.multinomial(n, law, size=len(total))  # (pairs, U)
-                        for n, law in zip(sizes, own, strict=True)
-                    )
-                    total += sizes[1] * ks(*drawn)
-        return (found - pooled.mean()) / max(float(pooled.std(ddof=1)), _TAIL)
+                found += _distances(rng, sizes, laws, pairs)
+                pooled = _distances(rng, sizes, np.stack([laws.mean(axis=0)] * 2), _POOLED)
+                null, errors = null + pooled, pooled - pooled.mean()
+                moments += [pooled.mean(), np.mean(errors**2), np.mean(errors**3)]
+        mean, variance, third = moments
+        error = math.sqrt(variance) or _TAIL
+        skewness = max(float(third / error**3), _TAIL)
+        score = np.minimum((found - mean) / error - half_step(null), 3 / skewness)
+        return np.asarray(score - skewness * (score**2 - 1) / 6)
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return x twice: it is a share."""

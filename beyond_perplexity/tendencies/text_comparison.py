@@ -246,7 +246,7 @@ class TextComparison:
         reference, samples = (_facts(files, longest, groups) for files, groups in both)
         self._facts = reference, samples
 
-    def _counted_by(self, vocabulary: str) -> ClassOptions:
+    def counted_by(self, vocabulary: str) -> ClassOptions:
         """Return what texts are counted by in a reading, with the training text, if there is one.
 
         That is read whole, whatever is cut of the others.
@@ -266,7 +266,7 @@ class TextComparison:
         def texts() -> Texts:
             return self.files[0].texts(), self.files[1].texts()
 
-        view, classes, groups = self.views[vocabulary], self._counted_by(vocabulary), self.groups
+        view, classes, groups = self.views[vocabulary], self.counted_by(vocabulary), self.groups
         with paired(*sample_sets, texts(), read=view.batch, groups=groups, classes=classes) as pair:
             if not isinstance(groups, Prompts):
                 yield pair
@@ -281,7 +281,7 @@ class TextComparison:
         if human is None:
             yield None
             return
-        view, classes, groups = self.views[vocabulary], self._counted_by(vocabulary), human.codes
+        view, classes, groups = self.views[vocabulary], self.counted_by(vocabulary), human.codes
         counted = _counted(human.texts(), classes, view)
         texts = human.texts()
         with (
@@ -310,7 +310,7 @@ class TextComparison:
                 yield f"warning: {name}: {said}"
 
     def _copied_rows(self, vocabulary: str) -> Iterator[MeasureRow]:
-        training, view = self._counted_by(vocabulary).training, self.views[vocabulary]
+        training, view = self.counted_by(vocabulary).training, self.views[vocabulary]
         if training is None:
             return
         for files, suffix in zip(self.files, ("_reference", ""), strict=True):

@@ -42,8 +42,11 @@ def repeats_of(tendency: str, lengths: np.ndarray, types: np.ndarray) -> np.ndar
 
 def fit_repeats(tendency: str, histogram: Histogram) -> Heaps:
     """Fit a power law to the n-grams that repeat one, as `fit` does; 1 where there are none."""
-    repeats = repeats_of(tendency, histogram.lengths, histogram.values)
-    law = fit_heaps(histogram.lengths, histogram.counts, histogram.counts * repeats)
+    filled = histogram.lengths >= 1
+    lengths, counts = histogram.lengths[filled], histogram.counts[filled]
+    law = fit_heaps(
+        lengths, counts, counts * repeats_of(tendency, lengths, histogram.values[filled])
+    )
     return Heaps(1.0, 0.0) if math.isnan(law.beta) else law
 
 

@@ -37,7 +37,8 @@ from benchmarks.powers import PowerCases
 from benchmarks.prompt_powers import PromptPowerCases
 from benchmarks.prompts import PromptCases
 from benchmarks.words import WordCases
-from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
+from beyond_perplexity.tendencies.definitions import counted_code
 
 REPEATS = 1000
 FEWEST = 6  # documents of an article of the real text, at most
@@ -108,12 +109,18 @@ PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
 }
 
 
+def _code() -> str:
+    """Name the code of all cases: imports beside the package, and rows, are followed by no one."""
+    cases = sorted(path.relative_to(ROOT) for path in Path(__file__).parent.glob("*.py"))
+    return fingerprint(*cases, *counted_code())[:12]
+
+
 class Kept:
     """Outcomes of repeats in a folder, those of other code apart; without a folder none is kept."""
 
     def __init__(self, folder: Path | None = None, minutes: float = math.inf) -> None:
         self._end = time.monotonic() + 60 * minutes
-        self._folder = folder and folder / fingerprint("benchmarks/calibration.py")[:12]
+        self._folder = folder and folder / _code()
 
     def outcomes(self, part: str, case: Case, repeats: int, jobs: int) -> list[Mapping[str, bool]]:
         """Return the outcomes of a case; fewer where the time is up."""

@@ -291,7 +291,7 @@ def half_step(null: np.ndarray) -> float:
 
 
 def _distances(rng: np.random.Generator, sizes: np.ndarray, laws: np.ndarray, n: int) -> np.ndarray:
-    """Draw the distances of n pairs of samples (2,) of two laws (2, U), times the second: (n,)."""
+    """Draw the distances of n pairs of samples (2,), by two distributions (2, U): (n,)."""
     first, second = (rng.multinomial(k, law, n) for k, law in zip(sizes, laws, strict=True))
     return np.asarray(sizes[1] * ks(first, second))
 

@@ -498,7 +498,7 @@ LONG = Topics(n_types=4_000, size=5.0, mean=150.0)  # documents that have all te
 def test_pairs_of_counted_values_have_the_p_values_of_texts(grouped):
     """Oracle: the tests of the same documents, brought together as texts."""
     rng = np.random.default_rng(2)
-    human = LONG.groups(rng, 60) if grouped else LONG.documents(rng, 120)
+    human = LONG.groups(rng, 90) if grouped else LONG.documents(rng, 120)
     model = LONG.documents(rng, len(human))
     with opened(human, model, LONG.classes, (grouped, False)) as pair:
         rows = measure_rows(pair, TESTS, 5)

@@ -128,8 +128,8 @@ def test_a_text_that_says_the_same_in_all_documents_differs(groups: bool) -> Non
 def test_groups_beside_documents_are_not_compared(grouped: int) -> None:
     """Groups of the reference ("swaps") or of the samples ("draws") alone: pairs are not alike."""
     rng = np.random.default_rng(6)
-    texts, groups = [planted(rng, 60, 0), planted(rng, 60, 0.5)], [None, None]
-    groups[grouped] = np.arange(60) // 2
+    texts, groups = [planted(rng, 150, 0), planted(rng, 150, 0.5)], [None, None]
+    groups[grouped] = np.arange(150) // 2
     both = map(counted, texts)
     with paired(*both, [[x] for x in texts], groups=groups, classes=CLASSES) as p:
         rows = {row.key: row for row in measure_rows(p, TESTS, 1)}

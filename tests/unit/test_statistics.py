@@ -24,6 +24,7 @@ from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 
 import beyond_perplexity
+from benchmarks import calibration
 from benchmarks.calibration import PARTS, Rate, rates
 from benchmarks.coverages import Covered, Shifted
 from benchmarks.levels import ANY, LEVEL, EqualTexts
@@ -33,6 +34,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
 from beyond_perplexity.inference.intervals import StandardError, mean_error
 from beyond_perplexity.planning.corpora import Corpora
+from beyond_perplexity.storage.fingerprint import reached_parts
 from beyond_perplexity.storage.shards import read_record, read_texts
 from beyond_perplexity.tendencies import (
     document_values,
@@ -682,3 +684,12 @@ def test_what_is_not_counted_has_no_minimum_detectable_effect(grouped) -> None:
     found = sensitivity.minimum_detectable_effects(*given, groups=groups)
     assert {"length", "symbols"} <= set(found["tendency"].to_pylist())
     assert "stop_words" not in found["tendency"].to_pylist()
+
+
+def test_outcomes_are_kept_by_the_code_of_the_cases_and_of_what_they_test(monkeypatch):
+    asked = []
+    monkeypatch.setattr(calibration, "fingerprint", lambda *given: asked.extend(given) or "")
+    calibration._code()
+    reached = {Path(part.file).name for part in reached_parts(list(map(str, asked)))}
+    assert {"levels.py", "powers.py", "measures.py", "document_curves.py"} < reached
+    assert {"recurrence.py", "repetition.py", "type_token.py"} < reached  # rows name these

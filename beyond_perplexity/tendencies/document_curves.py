@@ -13,6 +13,7 @@ from beyond_perplexity.inference import mean_curves
 from beyond_perplexity.inference.limits import Spread, upper_limit
 from beyond_perplexity.inference.permuted_units import (
     DOCUMENTS_AT_LENGTHS,
+    DOCUMENTS_OF_CURVES,
     CommonGroups,
     Groups,
     PermutedUnits,
@@ -32,9 +33,6 @@ from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import joined_facts, reason
 
-# Documents beside groups: of fewer, t at places where few have anything but 0 is larger than swaps
-# make it, as these mix both texts (p <= .05 in .19 of cases with 30, .08 with 100, .06 with 230).
-_SWAPPED = 150
 _BETWEEN = "between documents, as they have few segments: topics more than order"
 SLOPE = Sized(TAYLOR, TENDENCIES[TAYLOR], taylor.SEGMENT)
 
@@ -126,7 +124,7 @@ class CurveComparison:
         The test sees another place where what differs there varies less.
         """
         swapped = how.units is not None and how.units.scheme == "swaps"
-        least = _SWAPPED if swapped else DOCUMENTS_AT_LENGTHS
+        least = DOCUMENTS_OF_CURVES if swapped else DOCUMENTS_AT_LENGTHS
         told, why = size_told(self.pair, self.sized, least=least)
         reference, samples = self.means
         where = {int(np.argmax(np.abs(samples - reference))): "at"}

@@ -260,7 +260,10 @@ class CurveShift(Shift):
         weights = np.bincount(self._groups.codes, self._groups.weights)
         effective = permuted_units.effective_groups(weights) / len(weights)
         effective *= self._groups.n_groups(round(how.n / self.share))
-        if not null and effective < permuted_units.EFFECTIVE_GROUPS:
+        few = effective < permuted_units.EFFECTIVE_GROUPS
+        if self._groups.sizes.max() > 1:  # swapped with documents
+            few |= how.n < permuted_units.DOCUMENTS_OF_CURVES
+        if not null and few:
             return {self.measures[0]: np.full(how.pairs, NO_VERDICT)}
         # Where all documents are alike, no difference can be seen: unigrams of a known vocabulary.
         varied = np.diag(self._covariance) > _ROUNDING * self._squares

@@ -195,6 +195,16 @@ def parser_of(description: str | None, repeats: int) -> argparse.ArgumentParser:
     return parser
 
 
+def exit_status(found: Iterable[Rate]) -> int:
+    """Print rates as they are found, and return the exit status: 1 where one is not allowed."""
+    failing = 0
+    for rate in found:
+        print(rate, flush=True)
+        failing += not rate.allowed
+    print(f"{failing} rates are not allowed" if failing else "All rates are allowed")
+    return int(failing > 0)
+
+
 def main() -> int:
     parser, parts = parser_of(__doc__, REPEATS), list(PARTS)
     parser.add_argument("--part", nargs="+", choices=parts, default=parts, help="parts to run")

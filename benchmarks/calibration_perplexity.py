@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from benchmarks.calibration import Rate
+from benchmarks.calibration import Rate, exit_status
 from beyond_perplexity.inference.intervals import ratio_interval, ratio_test
 from beyond_perplexity.perplexities.paired import smallest_found
 
@@ -195,12 +195,7 @@ def all_rates(repeats: int) -> Iterator[Rate]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS, help="of each setting")
-    failing = 0
-    for rate in all_rates(parser.parse_args().repeats):
-        print(rate, flush=True)
-        failing += not rate.allowed
-    print(f"{failing} rates are not allowed" if failing else "All rates are allowed")
-    return int(failing > 0)
+    return exit_status(all_rates(parser.parse_args().repeats))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.calibration import Rate
+from benchmarks.calibration import Rate, exit_status
 from benchmarks.levels import LEVEL
 from beyond_perplexity.inference.correlations import (
     average_ranks,
@@ -248,11 +248,7 @@ def all_rates(repeats: int) -> Iterator[Rate]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=1000, help="repeats of every case")
-    allowed = True
-    for rate in all_rates(parser.parse_args().repeats):
-        print(rate, flush=True)
-        allowed &= rate.allowed
-    return int(not allowed)
+    return exit_status(all_rates(parser.parse_args().repeats))
 
 
 if __name__ == "__main__":

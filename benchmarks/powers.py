@@ -306,7 +306,7 @@ class PowerCases:
             populations["real, "] = self._articles
         # Symbols are a share, as stop words are. A text that is drawn with replacement has the same
         # document in both samples at most lengths, of which a loss of types is seen at once.
-        left = {"real, ": ("symbols", *HISTOGRAM_OF)}
+        left = {"symbols": populations, **dict.fromkeys(HISTOGRAM_OF, ("real, ",))}
         # As long as tendencies of order need documents; more references in less time.
         populations["long, "] = Topics(n_types=4_000, size=5.0, mean=150.0)
         for name, population in populations.items():
@@ -317,6 +317,5 @@ class PowerCases:
                 held = References(population, units, n, grouped, *how)
                 unit = "groups, documents" if grouped else "documents"
                 for key in held.keys:
-                    if key[0] in left.get(name, ("symbols",)):
-                        continue
-                    yield PrintedPower(f"{name}power, {n} {unit}", held, key)
+                    if name not in left.get(key[0], ()):
+                        yield PrintedPower(f"{name}power, {n} {unit}", held, key)

@@ -30,7 +30,7 @@ import pyarrow as pa
 from beyond_perplexity import verdicts
 from beyond_perplexity.corpus.sentences import cut_sentences
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, evaluator_at, load_evaluator
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.definitions import SIMILARITY, TENDENCIES, MeasureRow
 from beyond_perplexity.tendencies.embedded_documents import (
@@ -131,23 +131,22 @@ class Compared:
         reference, samples = (count_texts([side], self.classes, self.view) for side in texts)
         given = reference, samples, ([texts[0]], [texts[1]])
         seed = stream_key(SEED, f"sample sets/{self.name}/{repeat}")
-        others = self._judged(texts, seed) + self._embedded(texts, seed)
+        read = [self.view.batch(side).texts().to_pylist() for side in texts]
+        others = self._judged(read, seed) + self._embedded(read, seed)
         with paired(*given, read=self.view.batch, classes=self.classes) as pair:
             baselines = reference_baselines(pair, TESTS, seed)
             return measure_rows(pair, TESTS, seed, baselines=baselines, others=others)
 
-    def _judged(self, texts: tuple[pa.Array, pa.Array], seed: int) -> list[MeasureRow]:
+    def _judged(self, read: list[list[str]], seed: int) -> list[MeasureRow]:
         if self.judge is None:
             return []
-        read = [self.view.batch(side).texts().to_pylist() for side in texts]
         reference = JudgedText.of(read[0], self.judge, None, "the reference")
         samples = JudgedText.of(read[1], self.judge, reference.size, self.name)
         return judge_rows((reference, samples), (None, None), TESTS, seed, "")
 
-    def _embedded(self, texts: tuple[pa.Array, pa.Array], seed: int) -> list[MeasureRow]:
+    def _embedded(self, read: list[list[str]], seed: int) -> list[MeasureRow]:
         if self.encoder is None:
             return []
-        read = [self.view.batch(side).texts().to_pylist() for side in texts]
         sides = [embedded_text(side, None, len(side), self.encoder) for side in read]
         pair = EmbeddedPair.of(*sides)
         return list(embedding_rows(pair, TESTS, seed, baseline=embedded_baseline(pair, seed)))
@@ -165,12 +164,6 @@ class Compared:
         return found
 
 
-def _trained_encoder(folder: Path) -> TextEncoder:
-    held = json.loads((folder / "evaluator.json").read_text(encoding="utf-8"))
-    own = {"family": held["family"], "path": str(folder), "vectors": held["vectors"]}
-    return encoder_of(load_evaluator(own))
-
-
 def cases(results: Path, n: int) -> Iterator[Compared]:
     """List the sample sets of a run."""
     from beyond_perplexity.decoding.generation import generate, to_table
@@ -186,7 +179,8 @@ def cases(results: Path, n: int) -> Iterator[Compared]:
     training = TrainingText.of(map(whole.batch, read_texts([documents], split="train")))
     classes = ClassOptions(load_stop_words("gensim"), True, training)
     judge = open_judge(str(Path(results, "models", JUDGE)), "cpu")
-    encoder = Remembered(_trained_encoder(Path(results, "evaluators", ENCODER)))
+    evaluator = load_evaluator(evaluator_at(Path(results, "evaluators", ENCODER)))
+    encoder = Remembered(encoder_of(evaluator))
     human = [x for texts in read_texts([documents], split="test") for x in texts.to_pylist()]
     for name, change in CHANGES.items():
         yield Compared(name, human, classes, view, judge, encoder, None, change, n)

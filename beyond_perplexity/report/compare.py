@@ -182,13 +182,18 @@ def judge_comparison(
 
 
 def _effects(
-    pair: SampleSetPair, text: SampleSet, classes: ClassOptions, view: TextView, seed: int
+    pair: SampleSetPair,
+    text: SampleSet,
+    classes: ClassOptions,
+    view: TextView,
+    options: CompareOptions,
 ) -> pa.Table:
     """Find the effects of as many documents as are compared, of the reference's population."""
     remark("finding minimum detectable effects")
     how = SensitivityOptions(documents=(_alike(*pair.n_documents),), pairs=_SHIFT_PAIRS)
-    texts, groups = population_texts(text.files, text.groups, how.largest_population, seed)
-    given = MeasurementOptions(), how, seed, COMPARED_SOURCE, classes, view.batch, groups
+    seed, most = options.seed, how.largest_population
+    texts, groups = population_texts(text.files, text.groups, most, seed)
+    given = options.measurement(), how, seed, COMPARED_SOURCE, classes, view.batch, groups
     return minimum_detectable_effects(pair.reference, texts, *given)
 
 
@@ -341,7 +346,7 @@ def _measured(
                     effects.insert(0, prompt_effects(pair, measurement, *given))
                 elif options.sensitivity and samples.groups is None:
                     by = comparison.counted_by(name)
-                    effects.insert(0, _effects(pair, reference, by, view, options.seed))
+                    effects.insert(0, _effects(pair, reference, by, view, options))
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
     said = verdicts.joined_facts(permuted, answered.told if answered else "")
     return found, words, drawn, said

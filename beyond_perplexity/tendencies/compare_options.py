@@ -152,7 +152,8 @@ class CompareOptions:
     sensitivity: bool = option(
         False,
         "find the minimum detectable effects of as many documents as are compared",
-        more="Answers to prompts and a judge have theirs without; it takes a minute.",
+        more="Answers to prompts and a judge have theirs without; where the samples have groups "
+        "there are none.",
     )
 
     @property

@@ -50,9 +50,7 @@ from beyond_perplexity.verdicts import reason
 
 _EFFORT = 0.6  # pairs of samples of each shift, relative to the options'
 _RANDOMIZED = 60  # times that a drawn pair is, for the score of its types
-_POOLED = (
-    0.1  # standard deviation of the share of the answers, by length, over which they are pooled
-)
+_POOLED = 0.1  # of the answers in order of length: the deviation over which types are pooled
 _TINY = 1e-12  # a smaller error is taken as this one
 _AT_ONCE = 256  # documents whose types are looked up together
 _SAME = "both texts have the same answers, so that nothing tells how answers to a prompt vary"
@@ -159,8 +157,7 @@ class PromptAnswers(sensitivity.Population):
                 repeats = type_token.repeats_of(tendency, lengths, self.cut[name].reshape(2, -1))
                 rates = law.rate(lengths)[own], law.rate(moved)
                 repeats = type_token.moved_repeats(repeats[:, own], *rates, rng)
-                most = type_token.repeats_of(tendency, moved, np.zeros_like(moved))
-                types = np.maximum(most - repeats, 0)
+                types = np.maximum(type_token.repeats_of(tendency, moved, repeats), 0)
                 measure = partial(_types, types.ravel(), np.tile(moved, 2))
                 inner = TypeTokenShift(tendency, histograms[name])
                 yield PairShift(inner, units, self.whole, measure)
@@ -216,9 +213,8 @@ class PairShift(document_shifts.DrawnShift):
     def __init__(self, inner: Shift, units: np.ndarray, whole: bool, measure: PairMeasure) -> None:
         super().__init__(inner)
         self.share = 1.0  # answers that are too short are drawn with the others
+        self.is_score, self.effort = inner.is_score, inner.effort if inner.is_score else _EFFORT
         kind = TENDENCIES[inner.tendency].kind
-        self.is_score = inner.is_score or kind == "types"
-        self.effort = inner.effort if self.is_score else _EFFORT
         self._of_words, self._once = kind in ("words", "ranks", "types"), kind == "ranks"
         numbers = kind in ("length", "share", "number")
         self.measures = document_shifts.NumberSwapShift.measures if numbers else inner.measures

@@ -339,9 +339,8 @@ class TypeTokenShift(Shift):
         repeats = type_token.repeats_of(self.tendency, kept.lengths[own], kept.values[own])
         rates = self._law.rate(kept.lengths[own]), self._law.rate(length)
         repeats = type_token.moved_repeats(repeats, *rates, rng)
-        most = type_token.repeats_of(self.tendency, length, 0 * own)
-        types = np.bincount(np.maximum(most - repeats, 0), minlength=int(length) + 1)
-        return np.asarray(types / len(own))
+        types = np.maximum(type_token.repeats_of(self.tendency, length, repeats), 0)
+        return np.asarray(np.bincount(types, minlength=int(length) + 1) / len(own))
 
     def _pmf(self, group: int, x: float) -> np.ndarray:
         """Return the probabilities of 0, 1, ... types with a share x fewer: (U,)."""

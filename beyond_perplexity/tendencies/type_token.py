@@ -28,25 +28,24 @@ HEAPS_MAXIMUM_LENGTH = 500
 
 def fit(histogram: Histogram) -> Heaps:
     """Fit Heaps' law to all documents of a histogram of (length, types)."""
+    return _fitted(histogram, histogram.values)
+
+
+def _fitted(histogram: Histogram, numbers: np.ndarray) -> Heaps:
     lengths, inverse = np.unique(histogram.lengths, return_inverse=True)
     documents = np.bincount(inverse, histogram.counts)
-    types = np.bincount(inverse, histogram.counts * histogram.values)
-    return fit_heaps(lengths, documents, types)
+    return fit_heaps(lengths, documents, np.bincount(inverse, histogram.counts * numbers))
 
 
 def repeats_of(tendency: str, lengths: np.ndarray, types: np.ndarray) -> np.ndarray:
-    """Count the n-grams of documents that repeat one: of their lengths and types, of any shape."""
+    """Count the n-grams of documents that repeat one, of any shape; of repeats, the types."""
     found: np.ndarray = lengths - (tendency == _BIGRAMS) - types
     return found
 
 
 def fit_repeats(tendency: str, histogram: Histogram) -> Heaps:
     """Fit a power law to the n-grams that repeat one, as `fit` does; 1 where there are none."""
-    filled = histogram.lengths >= 1
-    lengths, counts = histogram.lengths[filled], histogram.counts[filled]
-    law = fit_heaps(
-        lengths, counts, counts * repeats_of(tendency, lengths, histogram.values[filled])
-    )
+    law = _fitted(histogram, repeats_of(tendency, histogram.lengths, histogram.values))
     return Heaps(1.0, 0.0) if math.isnan(law.beta) else law
 
 

@@ -24,6 +24,12 @@ REPEATS = 1000
 CORES = os.cpu_count() or 1
 
 
+def assert_allowed(found):
+    print("\n".join(map(str, found)), flush=True)
+    wrong = [str(rate) for rate in found if not rate.allowed]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("part", calibration.PARTS)
 def test_rates_of_tendencies(part):
     articles = Articles(TEXT, calibration.FEWEST) if TEXT.exists() else None
@@ -58,16 +64,12 @@ def test_coverages_and_level_of_contrastive_entropy_its_ratio_and_differences(gr
 
 def test_coverages_and_levels_of_semantic_measures_and_correlations():
     found = list(calibration_semantics.all_rates(REPEATS))
-    print("\n".join(map(str, found)), flush=True)
-    wrong = [str(rate) for rate in found if not rate.allowed]
-    assert not wrong, "\n".join(wrong)
+    assert_allowed(found)
 
 
 def test_levels_coverages_and_power_of_perplexity():
     found = list(calibration_perplexity.all_rates(calibration_perplexity.REPEATS))
-    print("\n".join(map(str, found)), flush=True)
-    wrong = [str(rate) for rate in found if not rate.allowed]
-    assert not wrong, "\n".join(wrong)
+    assert_allowed(found)
     power = {(rate.case, rate.measure): rate.rate for rate in found}
     for setting in map(str, calibration_perplexity.SETTINGS):
         assert power[setting, "paired"] > power[setting, "unpaired"]

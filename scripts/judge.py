@@ -1,4 +1,4 @@
-"""Let a model judge documents of a text: bits per byte of each."""
+"""Let a model judge documents of a text: bits per byte of each, and of texts of its own beside."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from beyond_perplexity.arguments import COUNT, ITEM, SEED
+from beyond_perplexity.decoding.generation import generate
+from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.schemas.tendencies import JUDGED
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.embedded_documents import chosen_documents, documents_at
+from beyond_perplexity.tendencies.embedded_documents import Read, chosen_documents, documents_at
 from beyond_perplexity.tendencies.judge import (
     Judge,
     JudgedText,
@@ -23,6 +26,19 @@ from beyond_perplexity.tendencies.judge import (
 from beyond_perplexity.tendencies.pairs import renumbered
 from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
 from scripts._job import READING, Given, flag, job, needed, on_device, output, shards
+
+TOKENS_OF_WORD = 8  # of the judge, at most: what is drawn of it is cut to words
+
+
+def _own_samples(judge: Judge, size: int, given: Given, read: Read) -> list[str]:
+    """Draw texts of a judge, which are read as documents are."""
+    assert judge.opened
+    model, vocabulary = judge.opened
+    longest = min(TOKENS_OF_WORD * size, model.context_length or TOKENS_OF_WORD * size)
+    how = {"seed": given.seed, "purpose": "judge/own samples", "first": 0, "count": given.most}
+    drawn = generate(model, DecodingOptions("ancestral"), **how, maximum_length=longest)
+    texts = pa.array(vocabulary.decode([one.tokens for one in drawn]), pa.string())
+    return read(texts).texts().to_pylist()
 
 
 def _texts(given: Given, judge: Judge) -> Iterator[tuple[str, JudgedText, np.ndarray | None]]:
@@ -43,6 +59,9 @@ def _texts(given: Given, judge: Judge) -> Iterator[tuple[str, JudgedText, np.nda
         text = JudgedText.of(documents_at(own, chosen, read), judge, size, name)
         size = text.size
         yield name, text, None if groups is None else renumbered(groups[chosen])
+    if given.training_split:
+        own_samples = _own_samples(judge, text.size, given, read)
+        yield "own samples", JudgedText.of(own_samples, judge, text.size, "its own"), None
 
 
 @job(

@@ -42,7 +42,15 @@ from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
 from beyond_perplexity.verdicts import joined_facts
 
 if TYPE_CHECKING:
+    from beyond_perplexity.models.contract import LanguageModel
     from beyond_perplexity.models.likelihoods import DocumentScore
+    from beyond_perplexity.vocabulary import Vocabulary
+
+# Texts beside the reference in its file: the row of each one's mean, and of what that is.
+_CONTROLS = (
+    ("mean_training", "of the training split"),
+    ("mean_own_samples", "of ancestral samples of the judge"),
+)
 
 
 class Judge(NamedTuple):
@@ -50,6 +58,7 @@ class Judge(NamedTuple):
 
     title: str
     score: Callable[[Iterable[str]], Iterable[DocumentScore]]
+    opened: tuple[LanguageModel, Vocabulary] | None = None
 
 
 def open_judge(given: Any, device: str = "auto") -> Judge:
@@ -84,7 +93,8 @@ def open_judge(given: Any, device: str = "auto") -> Judge:
                 title, vocabulary = Path(given).absolute().name, opened.vocabulary
         except InputError as error:
             raise InputError(f"judge: {error}") from error
-    return Judge(title, partial(score_documents, model, vocabulary, count_eos=False))
+    score = partial(score_documents, model, vocabulary, count_eos=False)
+    return Judge(title, score, (model, vocabulary))
 
 
 @dataclass(frozen=True)
@@ -222,11 +232,12 @@ def judged_table(text: JudgedText, groups: np.ndarray | None, name: str) -> pa.T
 
 
 def read_judged(path: str | Path) -> tuple[list[JudgedText], np.ndarray | None]:
-    """Read the judged texts of a file, and the groups of the first."""
+    """Read the judged texts of a file, in their order, and the groups of the first."""
     record: Any = read_record(path)
     batches = list(read_batches(path, JUDGED, JUDGED.names))
     table, found = pa.Table.from_batches(batches, JUDGED), []
-    for name, facts in record["judged"].items():
+    for name in table["split"].unique().to_pylist() or record["judged"]:
+        facts = record["judged"][name]
         bits = table.filter(pc.equal(table["split"], name))["bits_per_byte"].to_numpy()
         units = np.where(np.isnan(bits), ABSENT, np.rint(bits / _UNIT)).astype(np.int32)
         found.append(JudgedText(units=units, **facts))
@@ -248,11 +259,13 @@ def rows_of_files(
     """Compare the files of a reference, with a text that was trained on, and of samples, if any."""
     if not paths:
         return []
-    (reference, *trained), groups = read_judged(paths[0])
+    (reference, *controls), groups = read_judged(paths[0])
     samples, _ = read_judged(paths[1])
     title = str(read_record(paths[0])["judge"])
     told = told_of(title, own=source.startswith(f"{title}/"))
     rows = judge_rows((reference, samples[0]), (groups, None), options, seed, told)
-    means = [float(np.nanmean(own.bits_per_byte)) for own in trained if np.any(own.units >= 0)]
-    fact = "of the training split"
-    return rows + [MeasureRow(JUDGE, "mean_training", mean, fact=fact) for mean in means]
+    return rows + [
+        MeasureRow(JUDGE, measure, float(np.nanmean(own.bits_per_byte)), fact=fact)
+        for (measure, fact), own in zip(_CONTROLS, controls, strict=False)
+        if np.any(own.units >= 0)
+    ]

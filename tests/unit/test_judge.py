@@ -20,7 +20,7 @@ from beyond_perplexity.tendencies import judge
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 from beyond_perplexity.tendencies.document_statistics import ABSENT, chosen_size
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
-from beyond_perplexity.vocabulary import ClosedVocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
 from tests.unit import huggingface_models
 from tests.unit.evaluator_oracles import check_refused, run_script
 from tests.unit.small_models import TINIEST, Fixed, TableModel, make
@@ -298,6 +298,22 @@ def test_judges_that_are_none_are_refused_in_a_line(both, tmp_path):
     check_refused("log-probability NaN", judge.JudgedText.of, both[0], given, 8, "human")
 
 
+def plainly_drawn(model, n, words):
+    """Draw n texts token by token: nats a byte of their first words, NaN for short ones."""
+    generator, names = torch.Generator().manual_seed(5), ["", "", "", *WORDS]
+    tokens = torch.full((n, 1), BOS)
+    with torch.inference_mode():
+        for _ in range(words):
+            probabilities = model(tokens)[:, -1].softmax(-1)
+            tokens = torch.cat(
+                [tokens, torch.multinomial(probabilities, 1, generator=generator)], 1
+            )
+        scores = model(tokens[:, :-1]).log_softmax(-1).gather(-1, tokens[:, 1:, None]).sum((1, 2))
+    sizes = np.array([len(" ".join(names[t] for t in row[1:])) for row in tokens.tolist()])
+    ended = (tokens[:, 1:] == EOS).any(1).numpy()
+    return np.where(ended, np.nan, -scores.numpy() / sizes)
+
+
 def documents(path, schema, **columns):
     n = len(next(iter(columns.values())))
     held = {name: columns.get(name, [None] * n) for name in schema.names}
@@ -331,7 +347,7 @@ def test_a_judge_of_a_run_scores_the_reference_what_was_trained_on_and_samples(t
     how = ["--documents", written, "--like", files[0], "--most", 40, "--output", files[1]]
     run_script("judge", *given, *how)
     opened = judge.open_judge(tmp_path / "lstm", "cpu")
-    (reference, trained), groups = judge.read_judged(files[0])
+    (reference, trained, own), groups = judge.read_judged(files[0])
     whole = judge.JudgedText.of(both[0], opened, 8, "")
     np.testing.assert_array_equal(reference.units, whole.units)
     np.testing.assert_array_equal(np.sort(trained.units), np.sort(whole.units[:25]))
@@ -345,6 +361,14 @@ def test_a_judge_of_a_run_scores_the_reference_what_was_trained_on_and_samples(t
     assert all(found[row.measure].value == row.value for row in expected)
     assert "a control: the judge's own samples" in found["ks"].fact
     assert found["mean_training"].value == pytest.approx(np.mean(whole.units[:25]) * 1e-4)
+    # Ancestral samples of the judge, as a loop without an engine draws them.
+    drawn = plainly_drawn(model, 4000, 8) / math.log(2)
+    kept = own.units != ABSENT
+    assert len(kept) == 60
+    assert abs(kept.mean() - np.mean(~np.isnan(drawn))) < 4 * 0.5 / 60**0.5
+    error = np.nanstd(drawn) / kept.sum() ** 0.5
+    assert abs(found["mean_own_samples"].value - np.nanmean(drawn)) < 4 * error
+    assert found["mean_own_samples"].value == pytest.approx(np.nanmean(own.bits_per_byte))
     other = judge.rows_of_files(files, "gru/beam", QUICK, 0)
-    assert "lstm's own samples are a control" in other[-2].fact
+    assert "lstm's own samples are a control" in other[-3].fact
     assert judge.rows_of_files([], "gru/beam", QUICK, 0) == []

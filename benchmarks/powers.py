@@ -28,6 +28,7 @@ from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     OF_FAMILIES,
+    SHARED_NGRAMS,
     SHARES,
     SIGNED,
     TENDENCIES,
@@ -35,6 +36,7 @@ from beyond_perplexity.tendencies.definitions import (
 from beyond_perplexity.tendencies.document_curves import randomized_curves
 from beyond_perplexity.tendencies.document_measures import randomized_numbers, randomized_types
 from beyond_perplexity.tendencies.document_shifts import RankShift
+from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import without_verdict
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
@@ -43,7 +45,14 @@ from beyond_perplexity.tendencies.sensitivity import (
     count_documents_by_type,
     minimum_detectable_effects,
 )
+from beyond_perplexity.tendencies.shared_ngrams import (
+    MOST_COMPARED,
+    beginnings,
+    compared_size,
+    shared_by_document,
+)
 from beyond_perplexity.tendencies.shifts import Shift
+from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_measures import randomized_words
 
@@ -54,6 +63,7 @@ RANDOMIZED = {
     "words": randomized_words,
     "types": randomized_types,
     "curve": randomized_curves,
+    "pairs": randomized_curves,
     "slope": randomized_curves,
 }
 Key = tuple[str, str]
@@ -187,6 +197,17 @@ class Shifted:
         stays = rng.random(len(plain.ids)) < kept[plain.ids]
         return replace(plain, ids=np.where(stays, plain.ids, others).astype(np.int32))
 
+    def shared(self, plain: Drawn, x: float) -> float:
+        """Return by how much more n-grams documents share then, at most over their lengths."""
+        curves, batches = [], [plain, self.rarer(plain, x, stream(SEED, "powers/rarer", 0))]
+        size = compared_size(count(plain, Topics().classes).histograms[LENGTH])
+        for side in batches:
+            words = beginnings(TokenBatch(side.types, side.ids, side.offsets), size)
+            words = words[words[:, 0] != ABSENT]
+            places = len(TENDENCIES[SHARED_NGRAMS].places)
+            curves.append(shared_by_document(words, np.arange(len(words)), places).mean(axis=0))
+        return float(np.max(curves[1] - curves[0]))
+
     def fewer(self, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
         """Replace a share x of the types of every document by others of it."""
         parts = []
@@ -250,12 +271,14 @@ class PrintedPower:
         human, classes = held.human(rng), held.population.classes
         plain = held.population.documents(rng, len(human))
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
-        if self.key[0] in OF_FAMILIES:
+        if self.key[0] in OF_FAMILIES and self.key[0] != SHARED_NGRAMS:
             groups = human.groups if held.grouped else None, None
             pairs = self.larger[number].opened(human, plain, classes, groups, rng)
         else:
             how = Shifted.of(held.drawn[number])
-            model = self.shifted(how, plain, self.printed[number][0], rng)
+            x = self.printed[number][0]
+            x = self.rarer[number] if self.key[0] == SHARED_NGRAMS else x
+            model = self.shifted(how, plain, x, rng)
             pairs = opened(human, model, classes, (held.grouped, False))
         with pairs as pair:
             return {" ".join(self.key): p_value_of(pair, self.key, seed) <= LEVEL}
@@ -267,6 +290,16 @@ class PrintedPower:
         classes = self.references.population.classes
         return [Larger.of(count(own, classes), self.key[0], x) for own, (x, _) in both]
 
+    @cached_property
+    def rarer(self) -> list[float]:
+        """How much rarer rare words become where documents share so much more, by reference."""
+        rng = stream(SEED, "powers/shared", 0)
+        plain = self.references.population.documents(rng, MOST_COMPARED)
+        return [
+            brentq(lambda y, own=own, x=x: Shifted.of(own).shared(plain, y) - x, 0, 1, xtol=1e-3)
+            for own, (x, _) in zip(self.references.drawn, self.printed, strict=True)
+        ]
+
     def shifted(self, how: Shifted, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
         """Shift documents word by word."""
         tendency = self.key[0]
@@ -275,6 +308,7 @@ class PrintedPower:
             mask = resolve_name(SHARES[tendency].word_class)(classes)(plain.types)
             return how.of_class(plain, x, rng, mask)
         shifts = {LENGTH: how.longer, "unigram": how.swapped, "rank_frequency": how.rarer}
+        shifts[SHARED_NGRAMS] = how.rarer
         shifts["type_token_bigrams"] = how.fewer_bigrams
         return shifts.get(tendency, how.fewer)(plain, x, rng)
 
@@ -307,6 +341,8 @@ class PowerCases:
         # Symbols are a share, as stop words are. A text that is drawn with replacement has the same
         # document in both samples at most lengths, of which a loss of types is seen at once.
         left = {"symbols": populations, **dict.fromkeys(HISTOGRAM_OF, ("real, ",))}
+        # Rarer words raise what long documents share of two and more words more than of one.
+        left[SHARED_NGRAMS] = "real, ", "long, "
         # As long as tendencies of order need documents; more references in less time.
         populations["long, "] = Topics(n_types=4_000, size=5.0, mean=150.0)
         for name, population in populations.items():

@@ -115,7 +115,6 @@ class RankShift(Shift):
         return change, change / s
 
 
-_ROUNDING = 1e-12  # of the mean square: what equal numbers may seem to vary by
 MOST_HALVED = 4_000  # documents for which held-out distances are drawn; beyond, shifts are scaled
 
 
@@ -224,66 +223,6 @@ class NumberSwapShift(SwapShift):
         first, sums = np.append(kept, ~kept), np.append(self._sums[units], others)
         t = studentized_difference(first, ~first, sums, np.tile(sizes, 2))
         return {"ks": float(distance), "mean_difference": abs(float(t))}
-
-
-class CurveShift(Shift):
-    """Higher curves, of documents (D', K) in groups, or of single ones as groups of one.
-
-    The largest |t| is drawn from the normal distribution that mean curves have.
-    """
-
-    unit = "its own unit"
-    effort = 16.0  # a draw is of a few numbers
-
-    def __init__(
-        self,
-        tendency: str,
-        distance: str,
-        curves: np.ndarray,
-        groups: GroupedDocuments,
-        only_n: int = 0,
-    ) -> None:
-        """Take the groups of all documents of the population, `weights` those that have a curve."""
-        self.tendency, self.measures, self._groups = tendency, (distance,), groups
-        self.only_n = only_n
-        kept = groups.weights > 0
-        self.share, self.spread = float(kept.mean()), curves.std(axis=0)
-        self._mean, residuals = curves.mean(axis=0), curves - curves.mean(axis=0)
-        self._squares = (curves**2).mean(axis=0)
-        of_groups = np.zeros((len(groups.sizes), curves.shape[1]))
-        np.add.at(of_groups, groups.codes[kept], residuals)
-        # n documents: the variance of the difference of both means, times n.
-        self._covariance = (of_groups.T @ of_groups + residuals.T @ residuals) / len(curves)
-
-    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
-        """Draw pairs; with too few effective groups they have no verdict."""
-        weights = np.bincount(self._groups.codes, self._groups.weights)
-        effective = permuted_units.effective_groups(weights) / len(weights)
-        effective *= self._groups.n_groups(round(how.n / self.share))
-        few = effective < permuted_units.EFFECTIVE_GROUPS
-        if self._groups.sizes.max() > 1:  # swapped with documents
-            few |= how.n < permuted_units.DOCUMENTS_OF_CURVES
-        if not null and few:
-            return {self.measures[0]: np.full(how.pairs, NO_VERDICT)}
-        # Where all documents are alike, no difference can be seen: unigrams of a known vocabulary.
-        varied = np.diag(self._covariance) > _ROUNDING * self._squares
-        if not varied.any():
-            return {self.measures[0]: np.full(how.pairs, 0.0 if null else NO_VERDICT)}
-        covariance = self._covariance[np.ix_(varied, varied)]
-        variances = np.diag(covariance)
-        correlation = covariance / np.sqrt(np.outer(variances, variances))
-        rng, zeros = stream(how.seed, how.purpose, how.pairs), np.zeros(len(variances))
-        t = rng.multivariate_normal(zeros, correlation, how.pairs, method="svd")
-        # One design effect for all places: where groups vary little by chance, the largest |t| of
-        # a shift would seem larger than it is.
-        effect = np.mean(variances / self.spread[varied] ** 2)
-        shifted = (not null) * x * math.sqrt(how.n / effect)
-        return {self.measures[0]: np.abs(t + shifted).max(axis=1)}
-
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """Return the largest difference of the mean curves, and relative to the highest place."""
-        change = float(x * self.spread.max())
-        return change, change / float(np.abs(self._mean).max() or math.nan)
 
 
 class HeldOutShift(Shift):

@@ -23,19 +23,18 @@ from beyond_perplexity.inference.histogram_draws import DocumentGroups, document
 from beyond_perplexity.inference.limits import Spread, widest_spread
 from beyond_perplexity.inference.permuted_units import CommonGroups, Groups, PermutedUnits
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARED_NGRAMS, TAYLOR, TENDENCIES
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARED_NGRAMS, TAYLOR
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.document_statistics import (
     CURVE_NAMES,
     SIZED,
     Sized,
-    chosen_size,
     sized_counter,
 )
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.novelty import with_later_curves
-from beyond_perplexity.tendencies.shared_ngrams import beginnings
+from beyond_perplexity.tendencies.shared_ngrams import beginnings, compared_size
 from beyond_perplexity.tendencies.statistics import (
     Histogram,
     Statistics,
@@ -165,8 +164,7 @@ def _counter(
     sizes = {x.name: x for x in chosen if grouped or x.name in CURVE_NAMES}
     counts = [count_lengths, (value_counter if grouped else sized_counter)(classes, sizes)]
     if scheme not in ("swaps", "draws"):  # there pairs of one text alone may be of one group
-        held = pair.reference.histograms[LENGTH]
-        size = chosen_size(TENDENCIES[SHARED_NGRAMS].sizes, held.lengths, held.counts)
+        size = compared_size(pair.reference.histograms[LENGTH])
         counts.append(lambda batch: {SHARED_NGRAMS: beginnings(batch, size)})
     first, second = (one.slope_counter() for one in pair.sample_sets)
     if first is not None and second is not None:

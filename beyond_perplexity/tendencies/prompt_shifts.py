@@ -29,7 +29,13 @@ from beyond_perplexity.inference.permuted_units import HALVINGS
 from beyond_perplexity.inference.prompts import Prompts, paired_t
 from beyond_perplexity.inference.two_sample_test import ks_of_samples
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies import document_files, document_shifts, sensitivity, type_token
+from beyond_perplexity.tendencies import (
+    curve_shifts,
+    document_files,
+    document_shifts,
+    sensitivity,
+    type_token,
+)
 from beyond_perplexity.tendencies.definitions import LENGTH, SIGNED, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_statistics import ABSENT
@@ -136,7 +142,7 @@ class PromptAnswers(sensitivity.Population):
             if row.kind == "slope":  # each document by the law of its own text
                 held = np.concatenate([held[:n, :1], held[n:, 1:]])
             groups = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
-            curve = document_shifts.CurveShift(tendency, row.distance, held[kept], groups)
+            curve = curve_shifts.CurveShift(tendency, row.distance, held[kept], groups)
             yield self._of_numbers(curve, self.codes, held)
 
     def _type_shifts(self, seed: int) -> Iterator[Shift]:
@@ -169,7 +175,7 @@ class PromptAnswers(sensitivity.Population):
             for x in (codes, *values)
         )
         measure = partial(_numbers, held[0], held[-1], len(held) == 1)  # (2 P,) each
-        if isinstance(inner, NumberShift | document_shifts.CurveShift):
+        if isinstance(inner, NumberShift | curve_shifts.CurveShift):
             grid = inner.step if isinstance(inner, NumberShift) else FINE
             measure = partial(_larger, held[0].reshape(len(codes), -1), inner.spread, grid)
         return PairShift(inner, codes[: len(codes) // 2], self.whole, measure)

@@ -39,7 +39,7 @@ from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.permuted_units import effective_groups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import document_shifts, type_token
+from beyond_perplexity.tendencies import curve_shifts, document_shifts, type_token
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED, TAYLOR
 from beyond_perplexity.tendencies.document_curves import SLOPE
 from beyond_perplexity.tendencies.document_shifts import Inner
@@ -226,6 +226,7 @@ class Population:
         population = document_shifts.GroupedDocuments(self.codes, self.values[LENGTH])
         if not self.grouped:
             yield document_shifts.RankShift(self.counts, options.zipf_ranks)
+            yield from curve_shifts.shared_shifts(self.values, HALF_UNITS)
             histograms = histograms_of(self.values)
             for tendency, name in type_token.HISTOGRAM_OF.items():
                 if type_token.restrict(histograms[name]).counts.sum() >= HALF_UNITS:
@@ -270,7 +271,7 @@ class Population:
                 population = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
                 only = int(name.removeprefix(TAYLOR)) if row.kind == "slope" else 0
                 given = tendency, row.distance, values, population, only
-                yield document_shifts.CurveShift(*given)
+                yield curve_shifts.CurveShift(*given)
                 continue
             codes = np.unique(self.codes[kept], return_inverse=True)[1]
             numbers, codes = smoothed_numbers(values, codes, stream(seed, "sensitivity/numbers"))
@@ -339,6 +340,8 @@ def minimum_detectable_effects(
     sizes = {sized.name: sized for sized in reference.sizes(classes.later).values()}
     batches = list(map(read, held))
     values = joined_draws(map(value_counter(classes, sizes), batches))
+    if groups is None:
+        values |= curve_shifts.first_words(reference, batches)
     for n in () if groups is not None else how.documents:  # the words of a slope are those of n
         if (slopes := reference.slope_counter(n)) is not None:
             values[f"{TAYLOR}{n}"] = np.concatenate([slopes(batch) for batch in batches])[:, None]

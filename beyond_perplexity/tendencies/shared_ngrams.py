@@ -16,11 +16,18 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from beyond_perplexity.inference.permuted_units import PermutedUnits
-from beyond_perplexity.tendencies.document_statistics import ABSENT, first_tokens
+from beyond_perplexity.tendencies.definitions import SHARED_NGRAMS, TENDENCIES
+from beyond_perplexity.tendencies.document_statistics import ABSENT, chosen_size, first_tokens
+from beyond_perplexity.tendencies.statistics import Histogram
 from beyond_perplexity.tendencies.tokens import TokenBatch, string_hashes
 
 MOST_COMPARED = 2_000  # documents of either text that are compared, spread over it
 _ROUNDING = 1e-12  # a difference below is one of equal texts
+
+
+def compared_size(held: Histogram) -> int:
+    """Choose how many words of documents are compared, by the lengths of the reference."""
+    return chosen_size(TENDENCIES[SHARED_NGRAMS].sizes, held.lengths, held.counts)
 
 
 def beginnings(batch: TokenBatch, size: int) -> np.ndarray:

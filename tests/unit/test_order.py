@@ -16,10 +16,11 @@ from beyond_perplexity.inference import mean_curves
 from beyond_perplexity.inference.permuted_units import permuted_units, single_documents
 from beyond_perplexity.inference.two_sample_test import permuted_means
 from beyond_perplexity.tendencies import compression, recurrence, repetition, taylor
+from beyond_perplexity.tendencies.curve_shifts import CurveShift
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import TENDENCIES, family_of
 from beyond_perplexity.tendencies.document_curves import curve_comparisons, sums_by_place
-from beyond_perplexity.tendencies.document_shifts import CurveShift, GroupedDocuments
+from beyond_perplexity.tendencies.document_shifts import GroupedDocuments
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, sized_counter
 from beyond_perplexity.tendencies.human_baselines import reference_baselines, split_baselines
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions

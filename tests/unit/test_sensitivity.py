@@ -364,8 +364,11 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     )
     assert found.schema == SENSITIVITY
     rows = found.to_pandas().pivot(**BY_SIZE, values="minimum_detectable_effect")
-    assert len(rows) == 13
-    assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.4)
+    assert len(rows) == 14
+    falls = (rows[10_000] / rows[1_000_000]).drop(index="shared_ngrams").to_numpy()
+    assert falls == pytest.approx(10, rel=0.4)
+    shared = rows.loc["shared_ngrams"]  # of 2,000 documents at most
+    assert shared[10_000].item() == pytest.approx(shared[1_000_000].item(), rel=0.1)
     assert rows[2].isna().any()
     reached = found.to_pandas().pivot(**BY_SIZE, values="power_reached")
     assert (reached.isna() == rows.isna()).all(axis=None)
@@ -373,7 +376,7 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     assert reached[1_000_000].nunique() > 3
     shown = sensitivity_table(found.to_pandas(), Labels())
     assert [column.title for column in shown.columns[3:]] == ["2", "10,000", "1,000,000"]
-    assert len(shown.rows) == 13
+    assert len(shown.rows) == 14
     assert "independent documents, which the tests permute" in shown.note
     cells = {cell for row in shown.rows for cell in row}
     assert "none" in cells
@@ -386,7 +389,7 @@ def test_a_reference_without_halves_has_no_number_and_the_reason(reference):
     given = MeasurementOptions(), how, 1, "r", CLASSES
     held = statistics_of(TEXTS[:50], WORDS)
     found = minimum_detectable_effects(held, [pa.array(TEXTS[:50])], *given).to_pandas()
-    assert len(found) == 13
+    assert len(found) == 14
     assert found[["minimum_detectable_effect", "relative", "power_reached"]].isna().all(axis=None)
     told = "half of the reference has fewer than 30 effective documents or groups"
     assert set(map(reason_text, found["reason"])) == {told}
@@ -541,13 +544,14 @@ def test_the_power_that_is_printed_for_order_and_types_is_that_of_the_population
     """
     long = References(LONG, 300, 100, grouped=False, many=2, pairs=20, kind=OfLongText)
     short = References(Topics(size=8.0), 600, 200, grouped=False, many=2, pairs=20, kind=OfLongText)
-    assert len(long.keys) == 9  # types of so few of one length show no shift
+    assert len(long.keys) == 10  # types of so few of one length show no shift
     for held, key in (
         (long, ("recurrence", "max_difference")),
         (long, ("repetition", "mean_difference")),
         (short, ("repetition", "ks")),
         (long, ("taylor", "slope_difference")),
         (long, ("type_token_bigrams", "ks_empirical")),
+        (short, ("shared_ngrams", "max_difference")),
     ):
         (found,) = rates("unit", PrintedPower("unit", held, key), 40)
         error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)

@@ -15,11 +15,14 @@ import pytest
 
 from beyond_perplexity.inference.permuted_units import single_documents
 from beyond_perplexity.tendencies import shared_ngrams
+from beyond_perplexity.tendencies.curve_shifts import SharedShift
 from beyond_perplexity.tendencies.definitions import SHARED_NGRAMS
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.tendencies.shared_ngrams import shared_by_document
+from beyond_perplexity.tendencies.shifts import PairDraw
 from beyond_perplexity.tendencies.tokens import tokenize_batch
 from tests.unit.test_order import CLASSES, counted
 
@@ -41,11 +44,47 @@ def mean_shared(sets: list[set[tuple[int, ...]]], groups, weights) -> float:
     return float(both @ held / held.sum())
 
 
+LAWS = np.random.default_rng(1).dirichlet(np.full(300, 0.1), 40) + 0.1 / np.arange(1, 301)
+LAWS /= LAWS.sum(axis=1, keepdims=True)
+
+
+def topical(rng: np.random.Generator, n: int, x: float = 0.0) -> np.ndarray:
+    """Draw documents of 16 words, of one of 40 topics each, in which rare words are rarer."""
+    words = np.stack([rng.choice(300, 16, p=LAWS[topic]) for topic in rng.integers(40, size=n)])
+    p = LAWS.mean(axis=0)
+    kept = (p / p.max()) ** x
+    others = rng.choice(300, words.shape, p=kept * p / (kept @ p))
+    return np.where(rng.random(words.shape) < kept[words], words, others).astype(np.int32)
+
+
+@pytest.mark.parametrize("x", [0.12, 0.0])
+def test_the_power_with_rarer_words_is_that_of_tests_of_new_documents(x: float) -> None:
+    """So is the difference; without a shift it is the level."""
+    rng, n = np.random.default_rng(2), 100
+    shift = SharedShift(np.concatenate([topical(rng, 600), np.full((120, 16), ABSENT)]))
+    assert shift.share == pytest.approx(5 / 6)
+    plain, moved = (shared_by_document(topical(rng, 3000, y), np.arange(3000), 4) for y in (0, x))
+    difference = (moved.mean(axis=0) - plain.mean(axis=0)).max()
+    size, relative = shift.size("max_difference", x)
+    assert size == pytest.approx(relative * plain.mean(axis=0)[0], rel=0.1)
+    assert size == pytest.approx(difference, abs=4 * plain.std(axis=0)[0] * (2 / 3000) ** 0.5)
+    how = PairDraw(n, 4000, 1, "test")
+    threshold = np.quantile(shift.draw(how, x, null=True)["max_difference"], 0.95)
+    expected = np.mean(shift.draw(how, x)["max_difference"] > threshold)
+    units, found = single_documents((n, n)), []
+    for pair in range(300):
+        both = topical(rng, n), topical(rng, n, x)
+        t = shared_ngrams.permuted_shares(both, units, 4, 99, pair)["t"]
+        found.append(np.mean(t >= t[-1]) <= 0.05)
+    assert 0.6 < expected < 0.9 if x else expected == pytest.approx(0.05, abs=0.02)
+    assert np.mean(found) == pytest.approx(expected, abs=0.1 if x else 0.04)
+
+
 def test_what_documents_share_is_that_of_all_pairs() -> None:
     rng = np.random.default_rng(1)
     tokens, groups = rng.integers(5, size=(12, 9)), np.array([0, 0, 0, 1, 2, 2, 3, 4, 4, 4, 4, 5])
     for codes in (np.arange(12), groups):
-        found, n_groups = shared_ngrams.shared_by_document(tokens, codes, 3), codes.max() + 1
+        found, n_groups = shared_by_document(tokens, codes, 3), codes.max() + 1
         for n in (1, 2, 3):
             sets, one = ngram_sets(tokens, n), np.ones(n_groups)
             value = mean_shared(sets, codes, one)
@@ -60,7 +99,7 @@ def test_what_documents_share_is_that_of_all_pairs() -> None:
 def test_two_documents_have_the_distinct_ngrams_of_rarefaction() -> None:
     """Of Σ 1 - C(D - f, 2) / C(D, 2), with f the documents of an n-gram (Hurlbert 1971)."""
     tokens = np.random.default_rng(2).integers(7, size=(30, 16))
-    shared = shared_ngrams.shared_by_document(tokens, np.arange(30), 2).mean(axis=0)
+    shared = shared_by_document(tokens, np.arange(30), 2).mean(axis=0)
     for n in (1, 2):
         sets = ngram_sets(tokens, n)
         documents = [sum(gram in own for own in sets) for gram in set.union(*sets)]

@@ -11,7 +11,7 @@ import torch
 
 from beyond_perplexity.arguments import COUNT, ITEM, SEED
 from beyond_perplexity.decoding.generation import generate
-from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding.options import ANCESTRAL
 from beyond_perplexity.schemas.tendencies import JUDGED
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies.document_files import DocumentFiles
@@ -36,7 +36,7 @@ def _own_samples(judge: Judge, size: int, given: Given, read: Read) -> list[str]
     model, vocabulary = judge.opened
     longest = min(TOKENS_OF_WORD * size, model.context_length or TOKENS_OF_WORD * size)
     how = {"seed": given.seed, "purpose": "judge/own samples", "first": 0, "count": given.most}
-    drawn = generate(model, DecodingOptions("ancestral"), **how, maximum_length=longest)
+    drawn = generate(model, ANCESTRAL, **how, maximum_length=longest)
     texts = pa.array(vocabulary.decode([one.tokens for one in drawn]), pa.string())
     return read(texts).texts().to_pylist()
 

@@ -209,6 +209,9 @@ class DecodingOptions:
         return {name: value for name, value in values.items() if value is not None}
 
 
+ANCESTRAL = DecodingOptions("ancestral")
+
+
 def parse_decoding(values: object, where: str = "decoding") -> DecodingOptions:
     """Read the options of a decoding from ``{"kind": ..., ...}``, which errors call `where`."""
     return parse_options(DecodingOptions, values, where)

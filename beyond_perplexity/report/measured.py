@@ -59,7 +59,7 @@ TEXT_NOTE = (
 )
 BASELINE = "baseline"
 EXCESS, INTERVAL, RANKED = "excess", "95% interval", "ranks"
-_COUNT = "{:,.0f}".format
+_COUNT, _BITS = "{:,.0f}".format, "{:.3f}".format
 REASONS = 4  # that a note lists; all are in the CSV
 
 
@@ -189,6 +189,13 @@ PROMPTS_TABLE = RAW_TABLE._replace(
 )
 # Columns that a quantity has besides its value: what else must be known to read it.
 RANKS_OF = {"zipf_s_split": "zipf_ranks"}
+# What a judge says of texts on average: the controls stand in the note.
+JUDGED = {
+    "mean_reference": "human text",
+    "mean_training": "the training text",
+    "mean_own_samples": "samples of the judge",
+    "mean": "the sample sets",
+}
 
 _Found = Mapping[Any, dict[str, Any]]  # by source, tendency and measure
 _NAMES = {"Model": "model", "Decoding": "decoding", "Read in": "vocabulary"}
@@ -302,6 +309,16 @@ def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
     return f"{numbers.WITHHELD} No verdict. {'; '.join(said[:REASONS])}{more}."
 
 
+def _judged(found: _Found, sources: Sequence[str]) -> str:
+    """Say what a judge says of texts on average, its controls among them."""
+    means = {
+        title: numbers.shown_range(_each(found, sources, (definitions.JUDGE, measure)), _BITS)
+        for measure, title in JUDGED.items()
+    }
+    said = "; ".join(f"{title} {mean}" for title, mean in means.items() if mean)
+    return f"Bits per byte under the judge, on average: {said}." if said else ""
+
+
 def measured_table(specification: Specification, measures: pd.DataFrame, labels: Labels) -> Table:
     """Make Table 2, 3, 5 or 6, or the one of raw text, human text first, then a row per source."""
     name, columns = specification.name, specification.columns
@@ -323,11 +340,13 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     human = [_line(found, own, specification, specification.human) for own in groups.values()]
     kept = wanted + [(definitions.TEXT, measure) for measure in TEXT_SHARES]
     kept += [(c.tendency, RANKS_OF[c.measure]) for c in columns if c.measure in RANKS_OF]
+    judged = any(column.tendency == definitions.JUDGE for column in columns)
+    kept += [(definitions.JUDGE, measure) for measure in JUDGED if judged]
     keys = ((source, *key) for source in sources for key in kept)
     return lay_out(
         name,
         specification.title,
-        _note(specification, found, labels),
+        _note(specification, found, labels, _judged(found, sources) * judged),
         _columns(specification),
         [*human, *lines],
         pd.DataFrame([found[key] for key in keys if key in found]),
@@ -335,8 +354,8 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     )
 
 
-def _note(specification: Specification, found: _Found, labels: Labels) -> str:
-    said = [specification.note, specification.baseline[1] * (specification.human == BASELINE)]
+def _note(specification: Specification, found: _Found, labels: Labels, more: str) -> str:
+    said = [specification.note, more, specification.baseline[1] * (specification.human == BASELINE)]
     if any(definitions.compares_texts(column.measure) for column in specification.columns):
         few = numbers.too_few_permutations(found.values())
         said += [f"{numbers.STAR_NOTE}.", few and f"{few}."]

@@ -399,6 +399,21 @@ def test_csv_has_every_column_in_full_precision(specification):
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
+def test_the_controls_of_a_judge_stand_in_the_note_and_in_the_csv():
+    measures = make_measures(["lstm/beam", "lstm/ancestral"])
+    judged = measures[measures["tendency"] == "judge"]
+    assert not measured.order_table(measures, Labels()).note.count("under the judge")
+    means = {"mean_reference": 1.25, "mean_own_samples": 1.5, "mean": 2.0}
+    rows = [judged.assign(measure=name, value=value, note="") for name, value in means.items()]
+    rows[-1]["value"] = [2.0, 3.0]
+    table = measured.order_table(pd.concat([measures, *rows]), Labels())
+    told = "human text 1.250; samples of the judge 1.500; the sample sets 2.000–3.000."
+    assert f"Bits per byte under the judge, on average: {told}" in table.note
+    tidy = table.tidy[table.tidy["tendency"] == "judge"]
+    assert {*means} < {*tidy["measure"]}
+    assert "under the judge" not in measured.table_3(pd.concat([measures, *rows]), Labels()).note
+
+
 def test_baselines_stand_above_excesses_and_shares_of_the_text_beside():
     for specification in (*measured.MEASURED_TABLES.values(), measured.RAW_TABLE):
         table = measured.measured_table(specification, make_measures(["lstm/beam"]), Labels())

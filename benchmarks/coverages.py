@@ -3,7 +3,8 @@
 The samples differ from the human text by known amounts: a share of the documents has its words
 swapped by a fixed permutation of the types, and all documents are longer on average. True
 distances of the unigrams, the lengths and the means follow from the laws of the population; Heaps'
-law is that of a very large draw. Limits are one-sided, and counted each on its own. Samples of
+law and what is said of order are those of a very large draw, in which a share of the documents says
+its first words again and again. Limits are one-sided, and counted each on its own. Samples of
 Zipf's law are independent draws, with infinitely many ranks, in two halves.
 """
 
@@ -38,6 +39,10 @@ RANKS = 10_000
 FITS = MeasurementOptions(permutations=0, bootstrap=1, monte_carlo=0)
 INTERVALS = MeasurementOptions(permutations=0, bootstrap=399, monte_carlo=0)
 LARGE = 200_000  # documents of the draw that stands for the population
+LARGE_ORDER = 20_000  # likewise, of long documents
+VALUES = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
+# Not the slope of Taylor's law, which is of the words that are frequent in so many documents.
+NUMBERS, CURVES = ("repetition", "burstiness", "compression"), ("recurrence", "shared_ngrams")
 Target = tuple[float, str]  # the true value; which limit holds it: "both", "low" or "high"
 
 
@@ -195,6 +200,11 @@ class Shifted:
         return replace(plain, ids=np.where(tokens, self.permute[plain.ids], plain.ids))
 
     @property
+    def plain(self) -> Shifted:
+        """The population without a shift."""
+        return Shifted(self.population, 0.0, 1.0)
+
+    @property
     def law(self) -> np.ndarray:
         """The unigrams: float64, (V,)."""
         law = self.population.law
@@ -223,8 +233,7 @@ class Shifted:
 
     def _heaps(self, large: int) -> dict[tuple[str, str], Target]:
         rng, found = stream(SEED, "calibration/heaps"), {}
-        plain = Shifted(self.population, 0.0, 1.0)
-        for suffix, population in (("_reference", plain), ("", self)):
+        for suffix, population in (("_reference", self.plain), ("", self)):
             counted = count(population.draw(rng, large, False), self.population.classes)
             for tendency, name in type_token.HISTOGRAM_OF.items():
                 law = type_token.fit(counted.histograms[name])
@@ -246,11 +255,48 @@ def _means(tendency: str, reference: float, samples: float) -> dict[tuple[str, s
 
 
 @dataclass(frozen=True)
+class Looped:
+    """A population of samples of which a share of the documents repeats its first words."""
+
+    population: Topics
+    share: float
+    period: int = 24
+
+    @property
+    def plain(self) -> Looped:
+        """The population without loops."""
+        return replace(self, share=0.0)
+
+    def draw(self, rng: np.random.Generator, n: int, grouped: bool) -> Drawn:
+        """Draw n groups or documents."""
+        draw = self.population.groups if grouped else self.population.documents
+        plain = draw(rng, n)
+        lengths = np.diff(plain.offsets)
+        period = np.where(rng.random(len(plain)) < self.share, self.period, lengths)
+        starts = np.repeat(plain.offsets[:-1], lengths)
+        places = starts + (np.arange(plain.offsets[-1]) - starts) % np.repeat(period, lengths)
+        return replace(plain, ids=plain.ids[places])
+
+    def targets(self, large: int = LARGE_ORDER) -> dict[tuple[str, str], Target]:
+        """Compute what is covered, by tendency and measure, from so many documents."""
+        rng = stream(SEED, "calibration/loops")
+        human, model = (own.draw(rng, large, False) for own in (self.plain, self))
+        with opened(human, model, self.population.classes, (False, False)) as pair:
+            value = {row.key: row.value for row in measure_rows(pair, VALUES, 1)}
+        found: dict[tuple[str, str], Target] = {}
+        for name in NUMBERS:
+            found |= _means(name, value[name, "mean_reference"], value[name, "mean"])
+            found[name, "ks"] = value[name, "ks"], "high"
+        keys = ((name, "max_difference") for name in CURVES)
+        return found | {key: (value[key], "high") for key in keys if key in value}
+
+
+@dataclass(frozen=True)
 class Covered:
     """Intervals of shifted samples, called with the number of the repeat."""
 
     name: str
-    shifted: Shifted = field(repr=False)
+    shifted: Shifted | Looped = field(repr=False)
     targets: dict[tuple[str, str], Target] = field(repr=False)
     units: int
     grouped: tuple[bool, bool]
@@ -260,16 +306,16 @@ class Covered:
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw both sides and measure them: which limits hold."""
         rng = stream(SEED, f"calibration/{self.name}", repeat)
-        human = Shifted(self.shifted.population, 0.0, 1.0).draw(rng, self.units, self.grouped[0])
+        human = self.shifted.plain.draw(rng, self.units, self.grouped[0])
         n = self.units if self.grouped[1] else len(human)
         model = self.shifted.draw(rng, n, self.grouped[1])
         seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
         with opened(human, model, self.shifted.population.classes, self.grouped) as pair:
             rows = {row.key: row for row in measure_rows(pair, INTERVALS, seed)}
-            laws = self.shifted.population.law, self.shifted.law
-            split = split_intervals(pair, human.types, laws, INTERVALS, seed)
-        found = {" ".join(key): held for key, held in split.items()}
+            found = self._split(pair, human.types, seed)
         for key, (target, which) in self.targets.items():
+            if key not in rows:  # groups beside documents share no n-grams that are compared
+                continue
             low, high = rows[key].low, rows[key].high
             name = " ".join(key)
             if which == "both":
@@ -279,6 +325,13 @@ class Covered:
             if which == "each":
                 found[f"{name} low"] = low <= target
         return found
+
+    def _split(self, pair: SampleSetPair, types: pa.Array, seed: int) -> dict[str, bool]:
+        if isinstance(self.shifted, Looped):
+            return {}
+        laws = self.shifted.population.law, self.shifted.law
+        split = split_intervals(pair, types, laws, INTERVALS, seed)
+        return {" ".join(key): held for key, held in split.items()}
 
 
 class CoverageCases:
@@ -299,3 +352,8 @@ class CoverageCases:
         for units, shifted in ((26, large), (60, small), (100, small), (300, small)):
             name = f"intervals, {units} groups, documents"
             yield Covered(name, shifted, targets, units, (True, False))
+        looped = Looped(Topics(n_types=4_000, size=5.0, mean=150.0), 0.3)
+        order = looped.targets()
+        yield Covered("order, 150 + 150 documents", looped, order, 150, (False, False))
+        yield Covered("order, 60 + 60 groups", looped, order, 60, (True, True))
+        yield Covered("order, 100 groups, documents", looped, order, 100, (True, False))

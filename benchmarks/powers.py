@@ -36,7 +36,7 @@ from beyond_perplexity.tendencies.definitions import (
 from beyond_perplexity.tendencies.document_curves import randomized_curves
 from beyond_perplexity.tendencies.document_measures import randomized_numbers, randomized_types
 from beyond_perplexity.tendencies.document_shifts import RankShift
-from beyond_perplexity.tendencies.document_statistics import ABSENT
+from beyond_perplexity.tendencies.document_statistics import ABSENT, chosen_size
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import without_verdict
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
@@ -48,7 +48,6 @@ from beyond_perplexity.tendencies.sensitivity import (
 from beyond_perplexity.tendencies.shared_ngrams import (
     MOST_COMPARED,
     beginnings,
-    compared_size,
     shared_by_document,
 )
 from beyond_perplexity.tendencies.shifts import Shift
@@ -197,17 +196,6 @@ class Shifted:
         stays = rng.random(len(plain.ids)) < kept[plain.ids]
         return replace(plain, ids=np.where(stays, plain.ids, others).astype(np.int32))
 
-    def shared(self, plain: Drawn, x: float) -> float:
-        """Return by how much more n-grams documents share then, at most over their lengths."""
-        curves, batches = [], [plain, self.rarer(plain, x, stream(SEED, "powers/rarer", 0))]
-        size = compared_size(count(plain, Topics().classes).histograms[LENGTH])
-        for side in batches:
-            words = beginnings(TokenBatch(side.types, side.ids, side.offsets), size)
-            words = words[words[:, 0] != ABSENT]
-            places = len(TENDENCIES[SHARED_NGRAMS].places)
-            curves.append(shared_by_document(words, np.arange(len(words)), places).mean(axis=0))
-        return float(np.max(curves[1] - curves[0]))
-
     def fewer(self, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
         """Replace a share x of the types of every document by others of it."""
         parts = []
@@ -239,6 +227,15 @@ class Shifted:
         """Turn tokens that are not of a class (V,) into one of it."""
         turned = ~mask[plain.ids] & (rng.random(len(plain.ids)) < x)
         return replace(plain, ids=np.where(turned, np.argmax(mask), plain.ids).astype(np.int32))
+
+
+def mean_shared(drawn: Drawn) -> np.ndarray:
+    """Compute the share of the n-grams of each length that two documents have in common: (K,)."""
+    row = TENDENCIES[SHARED_NGRAMS]
+    size = chosen_size(row.sizes, np.diff(drawn.offsets))
+    words = beginnings(TokenBatch(drawn.types, drawn.ids, drawn.offsets), size)
+    words = words[words[:, 0] != ABSENT]
+    return shared_by_document(words, np.arange(len(words)), len(row.places)).mean(axis=0)
 
 
 @dataclass(frozen=True)
@@ -295,10 +292,14 @@ class PrintedPower:
         """How much rarer rare words become where documents share so much more, by reference."""
         rng = stream(SEED, "powers/shared", 0)
         plain = self.references.population.documents(rng, MOST_COMPARED)
-        return [
-            brentq(lambda y, own=own, x=x: Shifted.of(own).shared(plain, y) - x, 0, 1, xtol=1e-3)
-            for own, (x, _) in zip(self.references.drawn, self.printed, strict=True)
-        ]
+        before = mean_shared(plain)
+
+        def more(y: float, own: Drawn, x: float) -> float:
+            rarer = Shifted.of(own).rarer(plain, y, stream(SEED, "powers/rarer", 0))
+            return float(np.max(mean_shared(rarer) - before)) - x
+
+        both = zip(self.references.drawn, self.printed, strict=True)
+        return [brentq(more, 0, 1, args=(own, x), xtol=1e-3) for own, (x, _) in both]
 
     def shifted(self, how: Shifted, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
         """Shift documents word by word."""
@@ -341,8 +342,7 @@ class PowerCases:
         # Symbols are a share, as stop words are. A text that is drawn with replacement has the same
         # document in both samples at most lengths, of which a loss of types is seen at once.
         left = {"symbols": populations, **dict.fromkeys(HISTOGRAM_OF, ("real, ",))}
-        # Rarer words raise what long documents share of two and more words more than of one.
-        left[SHARED_NGRAMS] = "real, ", "long, "
+        left[SHARED_NGRAMS] = ("real, ",)  # drawn with replacement: the same phrases
         # As long as tendencies of order need documents; more references in less time.
         populations["long, "] = Topics(n_types=4_000, size=5.0, mean=150.0)
         for name, population in populations.items():

@@ -246,7 +246,7 @@ rule judge_reference:
             --first {params.first} --group-column {params.group_column} --like {input.like:q} \
             --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
             --vocabulary {input.vocabulary:q} --most {params.most} --seed {params.seed} \
-            --threads {threads} --output {output:q} \
+            --memory-mb {resources.mem_mb} --threads {threads} --output {output:q} \
             2>&1 | tee -a {log:q}
         """
 

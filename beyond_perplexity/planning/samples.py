@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from beyond_perplexity.corpus.formats import SENTENCES
-from beyond_perplexity.decoding.options import DECODINGS, parse_decoding
+from beyond_perplexity.decoding.options import ANCESTRAL, DECODINGS, parse_decoding
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.configuration_file import (
     Config,
@@ -162,7 +162,10 @@ class Samples:
 
     def generating_code(self, model: str, decoding: str) -> list[str]:
         """List the source files of a model's family, of how it generates, and of a decoding."""
-        kind = self.config["decodings"][decoding]["kind"]
+        return self.code_of(model, self.config["decodings"][decoding]["kind"])
+
+    def code_of(self, model: str, kind: str) -> list[str]:
+        """List the same for a kind of decoding."""
         own = DECODINGS[kind].module.replace(".", "/") + ".py"
         return [*self._models.generating_code(model), own]
 
@@ -299,7 +302,9 @@ class JudgePlan:
 
     def code(self) -> str:
         """Return the fingerprint of the judging with that of the model's family."""
-        return fingerprint("scripts/judge.py", *self._models.code(self.model)) if self.model else ""
+        if not self.model:
+            return ""
+        return fingerprint("scripts/judge.py", *self._samples.code_of(self.model, ANCESTRAL.kind))
 
     def gpus(self) -> int:
         """Return how many GPUs a job asks for."""

@@ -47,7 +47,8 @@ class CurveShift(Shift):
         self.tendency, self.measures, self._groups = tendency, (distance,), groups
         self.only_n = only_n
         kept = groups.weights > 0
-        self.share, self.spread = float(kept.mean()), curves.std(axis=0)
+        self._held = self.share = float(kept.mean())  # of the documents in the groups
+        self.spread = curves.std(axis=0)
         self._mean, residuals = curves.mean(axis=0), curves - curves.mean(axis=0)
         self._squares = (curves**2).mean(axis=0)
         of_groups = np.zeros((len(groups.sizes), curves.shape[1]))
@@ -59,7 +60,7 @@ class CurveShift(Shift):
         """Draw pairs; with too few effective groups they have no verdict."""
         weights = np.bincount(self._groups.codes, self._groups.weights)
         effective = permuted_units.effective_groups(weights) / len(weights)
-        effective *= self._groups.n_groups(round(how.n / self.share))
+        effective *= self._groups.n_groups(round(how.n / self._held))
         few = effective < permuted_units.EFFECTIVE_GROUPS
         if self._groups.sizes.max() > 1:  # swapped with documents
             few |= how.n < permuted_units.DOCUMENTS_OF_CURVES
@@ -91,7 +92,7 @@ class CurveShift(Shift):
 
 
 class SharedShift(CurveShift):
-    """Rare words become rarer, so that single documents share more n-grams: as `RankShift` has it.
+    """Rare words become rarer, so that single documents share more words: as `RankShift` has it.
 
     The pseudo-values of documents are curves.
     """

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 # Texts beside the reference in its file: the row of each one's mean, and of what that is.
 _CONTROLS = (
-    ("mean_training", "of the training split"),
-    ("mean_own_samples", "of ancestral samples of the judge"),
+    ("mean_training", "documents of the training split"),
+    ("mean_own_samples", "ancestral samples of the judge"),
 )
 
 
@@ -127,7 +127,7 @@ class JudgedText:
         size = size or chosen_size(_ROW.sizes, np.array([len(own) for own in words]))
         long = np.array([len(own) >= size for own in words], bool)
         cut = [" ".join(own[:size]) for own in words if len(own) >= size]
-        if not cut:
+        if texts and not cut:
             told = f"no document of {name} has {size} tokens: nothing is compared"
             remark(f"warning: judge {judge.title}: {told}")
         scores = list(judge.score(cut))
@@ -236,7 +236,7 @@ def read_judged(path: str | Path) -> tuple[list[JudgedText], np.ndarray | None]:
     record: Any = read_record(path)
     batches = list(read_batches(path, JUDGED, JUDGED.names))
     table, found = pa.Table.from_batches(batches, JUDGED), []
-    for name in table["split"].unique().to_pylist() or record["judged"]:
+    for name in record["texts"]:
         facts = record["judged"][name]
         bits = table.filter(pc.equal(table["split"], name))["bits_per_byte"].to_numpy()
         units = np.where(np.isnan(bits), ABSENT, np.rint(bits / _UNIT)).astype(np.int32)
@@ -265,7 +265,12 @@ def rows_of_files(
     told = told_of(title, own=source.startswith(f"{title}/"))
     rows = judge_rows((reference, samples[0]), (groups, None), options, seed, told)
     return rows + [
-        MeasureRow(JUDGE, measure, float(np.nanmean(own.bits_per_byte)), fact=fact)
-        for (measure, fact), own in zip(_CONTROLS, controls, strict=False)
+        MeasureRow(
+            JUDGE,
+            measure,
+            float(np.nanmean(own.bits_per_byte)),
+            fact=f"of {np.sum(own.units >= 0):,} of {len(own.units):,} {what}",
+        )
+        for (measure, what), own in zip(_CONTROLS, controls, strict=True)
         if np.any(own.units >= 0)
     ]

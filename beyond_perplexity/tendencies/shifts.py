@@ -17,7 +17,7 @@ unigram         a share x of the documents has its words swapped by a fixed rand
 rank_frequency  a token of probability p is kept with probability (p / largest p)^x, else replaced
                 by a draw of the kept ones: p becomes p^(1 + x) up to a factor, rare words become
                 rarer, Zipf's exponent grows, and documents stay as long
-shared_ngrams   a token is replaced as for rank_frequency, so that documents share more n-grams
+shared_ngrams   a token is replaced as for rank_frequency, so that documents share more words
 type_token      every document has fewer types by the factor 1 - x (Heaps' alpha), parts of a type
                 rounded at random
 =============== ====================================================================================

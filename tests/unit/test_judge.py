@@ -21,7 +21,7 @@ from beyond_perplexity.tendencies.definitions import TENDENCIES
 from beyond_perplexity.tendencies.document_statistics import ABSENT, chosen_size
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.vocabulary import BOS, EOS, ClosedVocabulary
-from tests.unit import huggingface_models
+from tests.unit import huggingface_models, small_models
 from tests.unit.evaluator_oracles import check_refused, run_script
 from tests.unit.small_models import TINIEST, Fixed, TableModel, make
 
@@ -372,3 +372,35 @@ def test_a_judge_of_a_run_scores_the_reference_what_was_trained_on_and_samples(t
     other = judge.rows_of_files(files, "gru/beam", QUICK, 0)
     assert "lstm's own samples are a control" in other[-3].fact
     assert judge.rows_of_files([], "gru/beam", QUICK, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "context", "trained", "read", "controls"),
+    [
+        (WORDS, 8, 20, False, {"mean_training", "mean_own_samples"}),
+        (WORDS, 8, 0, False, {"mean_own_samples"}),  # not taken for the training split
+        (WORDS, 6, 20, False, {"mean_training"}),  # cut before they have the size, 8 words
+        (WORDS[:6], 8, 20, False, {"mean_training"}),  # <unk> beside words that are unknown
+        (WORDS[:6], 8, 20, True, {"mean_training", "mean_own_samples"}),  # documents have it, too
+    ],
+)
+def test_own_samples_stand_beside_where_they_are_a_control(
+    tmp_path, both, known, context, trained, read, controls
+):
+    """Nowhere else."""
+    vocabulary = ClosedVocabulary(known, 5)
+    sizes = {**small_models.FAMILIES["transformer"], "context_length": context}
+    save_model(tmp_path / "m", make("transformer", sizes, vocabulary.size), vocabulary, {})
+    vocabulary.save(tmp_path / "vocabulary.json")
+    texts, split = both[0] + both[0][:trained], ["test"] * 60 + ["train"] * trained
+    more = {"doc_id": range(60 + trained), "text": texts, "split": split}
+    n_tokens = [12] * len(texts)
+    human = documents(tmp_path / "documents.parquet", DOCUMENTS, n_tokens=n_tokens, **more)
+    given = ["--model", tmp_path / "m", "--seed", 3, "--device", "cpu", "--most", 60]
+    given += ["--vocabulary", tmp_path / "vocabulary.json"] * read
+    found = tmp_path / "reference.parquet"
+    of = ["--split", "test", "--training-split", "train", "--output", found]
+    run_script("judge", *given, "--documents", human, *of)
+    rows = {row.measure: row for row in judge.rows_of_files([found] * 2, "lstm/beam", QUICK, 0)}
+    assert {"mean_training", "mean_own_samples"} & {*rows} == controls
+    assert not controls - {"mean_training"} or "of the judge" in rows["mean_own_samples"].fact

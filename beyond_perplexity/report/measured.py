@@ -190,7 +190,7 @@ PROMPTS_TABLE = RAW_TABLE._replace(
 # Columns that a quantity has besides its value: what else must be known to read it.
 RANKS_OF = {"zipf_s_split": "zipf_ranks"}
 # What a judge says of texts on average: the controls stand in the note.
-JUDGED = {
+JUDGE_MEANS = {
     "mean_reference": "human text",
     "mean_training": "the training text",
     "mean_own_samples": "samples of the judge",
@@ -313,7 +313,7 @@ def _judged(found: _Found, sources: Sequence[str]) -> str:
     """Say what a judge says of texts on average, its controls among them."""
     means = {
         title: numbers.shown_range(_each(found, sources, (definitions.JUDGE, measure)), _BITS)
-        for measure, title in JUDGED.items()
+        for measure, title in JUDGE_MEANS.items()
     }
     said = "; ".join(f"{title} {mean}" for title, mean in means.items() if mean)
     return f"Bits per byte under the judge, on average: {said}." if said else ""
@@ -341,7 +341,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
     kept = wanted + [(definitions.TEXT, measure) for measure in TEXT_SHARES]
     kept += [(c.tendency, RANKS_OF[c.measure]) for c in columns if c.measure in RANKS_OF]
     judged = any(column.tendency == definitions.JUDGE for column in columns)
-    kept += [(definitions.JUDGE, measure) for measure in JUDGED if judged]
+    kept += [(definitions.JUDGE, measure) for measure in JUDGE_MEANS if judged]
     keys = ((source, *key) for source in sources for key in kept)
     return lay_out(
         name,

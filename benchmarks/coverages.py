@@ -261,6 +261,7 @@ class Looped:
     population: Topics
     share: float
     period: int = 24
+    exact: bool = False  # whether just that share of a draw is, for what stands for the population
 
     @property
     def plain(self) -> Looped:
@@ -272,7 +273,9 @@ class Looped:
         draw = self.population.groups if grouped else self.population.documents
         plain = draw(rng, n)
         lengths = np.diff(plain.offsets)
-        period = np.where(rng.random(len(plain)) < self.share, self.period, lengths)
+        drawn = rng.random(len(plain))
+        drawn = np.argsort(np.argsort(drawn)) / len(drawn) if self.exact else drawn
+        period = np.where(drawn < self.share, self.period, lengths)
         starts = np.repeat(plain.offsets[:-1], lengths)
         places = starts + (np.arange(plain.offsets[-1]) - starts) % np.repeat(period, lengths)
         return replace(plain, ids=plain.ids[places])
@@ -280,7 +283,8 @@ class Looped:
     def targets(self, large: int = LARGE_ORDER) -> dict[tuple[str, str], Target]:
         """Compute what is covered, by tendency and measure, from so many documents."""
         rng = stream(SEED, "calibration/loops")
-        human, model = (own.draw(rng, large, False) for own in (self.plain, self))
+        exact = replace(self, exact=True)
+        human, model = (own.draw(rng, large, False) for own in (self.plain, exact))
         with opened(human, model, self.population.classes, (False, False)) as pair:
             value = {row.key: row.value for row in measure_rows(pair, VALUES, 1)}
         found: dict[tuple[str, str], Target] = {}

@@ -261,7 +261,7 @@ class Looped:
     population: Topics
     share: float
     period: int = 24
-    exact: bool = False  # whether just that share of a draw is, for what stands for the population
+    exact: bool = False  # whether just that share of a draw is: of the one that is the population
 
     @property
     def plain(self) -> Looped:
@@ -274,7 +274,8 @@ class Looped:
         plain = draw(rng, n)
         lengths = np.diff(plain.offsets)
         drawn = rng.random(len(plain))
-        drawn = np.argsort(np.argsort(drawn)) / len(drawn) if self.exact else drawn
+        if self.exact:  # at every length
+            drawn[np.argsort(lengths)] = np.arange(len(plain)) * (5**0.5 - 1) / 2 % 1
         period = np.where(drawn < self.share, self.period, lengths)
         starts = np.repeat(plain.offsets[:-1], lengths)
         places = starts + (np.arange(plain.offsets[-1]) - starts) % np.repeat(period, lengths)

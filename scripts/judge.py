@@ -47,20 +47,16 @@ def _own_samples(judge: Judge, size: int, given: Given, read: Read) -> tuple[lis
     return read(pa.array(texts, pa.string())).texts().to_pylist(), cut
 
 
-def _spells_unknown(texts: list[str], judge: Judge) -> bool:
-    """Whether texts have words that the judge does not know, other than ``<unk>`` itself."""
-    assert judge.opened
-    words = {word for text in texts for word in text.split()} - {SPECIAL_TOKENS[UNK]}
-    return any(UNK in ids for ids in judge.opened[1].encode(sorted(words)))
-
-
 def _control(judge: Judge, reference: list[str], size: int, given: Given, read: Read) -> JudgedText:
     """Let a judge's own samples be judged; none are kept where they are no control."""
+    assert judge.opened
+    words = {word for document in reference for word in document.split()} - {SPECIAL_TOKENS[UNK]}
+    lacks_words = any(UNK in ids for ids in judge.opened[1].encode(sorted(words)))
     texts, cut = _own_samples(judge, size, given, read)
     text = JudgedText.of([] if cut else texts, judge, size, "its own samples")
     if cut:
         why = f"{cut:,} of {len(texts):,} are cut before they have {size} words"
-    elif text.unknown and _spells_unknown(reference, judge):
+    elif text.unknown and lacks_words:
         why = "it writes <unk> where documents have words that it does not know"
     else:
         return text

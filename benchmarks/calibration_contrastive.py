@@ -151,7 +151,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=2000, help="repeats of every case")
     given = parser.parse_args()
-    return exit_status(chain(*(rates_with_goals(given.repeats, *case) for case in CASES)))
+    found = (rates_with_goals(given.repeats, *case) for case in CASES)
+    return exit_status(chain.from_iterable(found))
 
 
 if __name__ == "__main__":

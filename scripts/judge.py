@@ -107,13 +107,11 @@ def _texts(given: Given, judge: Judge) -> Iterator[tuple[str, JudgedText, np.nda
 )
 def main(given: Given) -> None:
     torch.set_num_threads(given.threads)
-    judge, judged = open_judge(given.model, given.device), dict[str, object]()
+    judge, judged = open_judge(given.model, given.device), list[dict[str, object]]()
     record = given.record(given.determining())
-    names: list[str] = []
-    record |= {"judge": judge.title, "documents": given.most, "judged": judged, "texts": names}
+    record |= {"judge": judge.title, "documents": given.most, "judged": judged}
     with ShardWriter(given.output, JUDGED, record) as writer:
         for name, text, groups in _texts(given, judge):
-            facts = asdict(text)
-            names.append(name)
-            judged[name] = {key: x for key, x in facts.items() if key != "units"}
+            facts = {key: x for key, x in asdict(text).items() if key != "units"}
+            judged.append({"name": name, **facts})
             writer.write(judged_table(text, groups, name))

@@ -236,8 +236,8 @@ def read_judged(path: str | Path) -> tuple[list[JudgedText], np.ndarray | None]:
     record: Any = read_record(path)
     batches = list(read_batches(path, JUDGED, JUDGED.names))
     table, found = pa.Table.from_batches(batches, JUDGED), []
-    for name in record["texts"]:
-        facts = record["judged"][name]
+    for own in record["judged"]:
+        name, facts = own["name"], {key: x for key, x in own.items() if key != "name"}
         bits = table.filter(pc.equal(table["split"], name))["bits_per_byte"].to_numpy()
         units = np.where(np.isnan(bits), ABSENT, np.rint(bits / _UNIT)).astype(np.int32)
         found.append(JudgedText(units=units, **facts))

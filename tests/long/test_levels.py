@@ -57,9 +57,7 @@ def test_rates_of_the_comparison_by_vectors(name):
 
 @pytest.mark.parametrize(("groups", "tilt"), calibration_contrastive.CASES)
 def test_coverages_and_level_of_contrastive_entropy_its_ratio_and_differences(groups, tilt):
-    found = list(calibration_contrastive.rates_with_goals(2 * REPEATS, groups, tilt))
-    print("\n".join(map(str, found)))
-    assert all(rate.allowed for rate in found)
+    assert_allowed(list(calibration_contrastive.rates_with_goals(2 * REPEATS, groups, tilt)))
 
 
 def test_coverages_and_levels_of_semantic_measures_and_correlations():

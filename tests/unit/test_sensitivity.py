@@ -453,10 +453,8 @@ def check_judged_effects(plain: pa.Table, given: list, tmp_path) -> None:
     """Let a judge have its rows behind those of the command, by the textbook's power."""
     bits = np.random.default_rng(6).normal(3, 0.4, 300)
     text = JudgedText(64, np.rint(bits * 1e4).astype(np.int32))
-    facts = {"reference": {"size": 64, "impossible": 0, "unknown": 0.0}}
-    with ShardWriter(
-        tmp_path / "judged.parquet", JUDGED, {"judged": facts, "texts": [*facts]}
-    ) as writer:
+    facts = [{"name": "reference", "size": 64, "impossible": 0, "unknown": 0.0}]
+    with ShardWriter(tmp_path / "judged.parquet", JUDGED, {"judged": facts}) as writer:
         writer.write(judged_table(text, None, "reference"))
     output = ["--judged", tmp_path / "judged.parquet", "--output", tmp_path / "r.parquet"]
     run_script(measure_sensitivity, *given, *output)

@@ -144,6 +144,10 @@ class References:
         """What all references have an effect of."""
         return [key for key in self.effects[0] if all(key in own for own in self.effects)]
 
+    def pool(self, rng: np.random.Generator, n: int) -> Drawn:
+        """Draw so many documents, which stand for the population."""
+        return self.population.documents(rng, n)
+
     def human(self, rng: np.random.Generator) -> Drawn:
         """Draw the human side: documents, or as many groups as have that many documents."""
         if not self.grouped:
@@ -290,16 +294,16 @@ class PrintedPower:
     @cached_property
     def rarer(self) -> list[float]:
         """How much rarer rare words become where documents share so much more, by reference."""
-        rng = stream(SEED, "powers/shared", 0)
-        plain = self.references.population.documents(rng, MOST_COMPARED)
+        plain = self.references.pool(stream(SEED, "powers/shared", 0), 5 * MOST_COMPARED)
         before = mean_shared(plain)
 
-        def more(y: float, own: Drawn, x: float) -> float:
-            rarer = Shifted.of(own).rarer(plain, y, stream(SEED, "powers/rarer", 0))
-            return float(np.max(mean_shared(rarer) - before)) - x
+        def more(y: float, number: int) -> float:
+            how, rng = Shifted.of(self.references.drawn[number]), stream(SEED, "rarer", number)
+            rarer = how.rarer(plain, y, rng)
+            return float(np.max(mean_shared(rarer) - before)) - self.printed[number][0]
 
-        both = zip(self.references.drawn, self.printed, strict=True)
-        return [brentq(more, 0, 1, args=(own, x), xtol=1e-3) for own, (x, _) in both]
+        many = range(self.references.many)
+        return [brentq(more, 0, 1, args=(number,), xtol=1e-4) for number in many]
 
     def shifted(self, how: Shifted, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
         """Shift documents word by word."""

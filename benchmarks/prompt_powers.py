@@ -18,7 +18,7 @@ from benchmarks.prompts import Answered, beginnings
 from beyond_perplexity.inference.prompts import Prompts, shortest
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.answers import Texts
-from beyond_perplexity.tendencies.definitions import OF_FAMILIES, TENDENCIES
+from beyond_perplexity.tendencies.definitions import OF_FAMILIES, SHARED_NGRAMS, TENDENCIES
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
@@ -53,6 +53,10 @@ class PromptReferences(References):
             )
             found.append(Drawn(first.types, ids, ends, groups))
         return found
+
+    def pool(self, rng: np.random.Generator, n: int) -> Drawn:
+        """Draw answers to so many prompts, one to each."""
+        return replace(self.asked, prompts=n, answers=(1, 1)).drawn(rng)[0]
 
     def _table(self, number: int) -> pa.Table:
         human, model, prompts = self.sides[number]
@@ -102,14 +106,16 @@ class PrintedPromptPower(PrintedPower):
         rng = stream(SEED, f"calibration/{self.name}/{self.key}", repeat)
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
         human, plain, prompts = held.asked.answers_of(held.asked.drawn(rng), seed)
-        if self.key[0] in OF_FAMILIES:
+        if self.key[0] in OF_FAMILIES and self.key[0] != SHARED_NGRAMS:
             given = human, plain, held.population.classes, prompts, rng
             with self.larger[number].opened(*given) as pair:
                 return {" ".join(self.key): p_value_of(pair, self.key, seed) <= LEVEL}
         of_words = TENDENCIES[self.key[0]].kind in ("words", "ranks", "types")
         if of_words:
             human, plain = cut_alike(human, plain, prompts)
-        model = self.shifted(Shifted.of(held.drawn[number]), plain, self.printed[number][0], rng)
+        x = self.printed[number][0]
+        x = self.rarer[number] if self.key[0] == SHARED_NGRAMS else x
+        model = self.shifted(Shifted.of(held.drawn[number]), plain, x, rng)
         classes, texts = held.population.classes, ([human.texts], [model.texts])
         sets = count(human, classes), count(model, classes)
         with paired(*sets, texts, groups=prompts, classes=classes) as pair:

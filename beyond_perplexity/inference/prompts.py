@@ -208,6 +208,16 @@ def answers_in_halves(human: np.ndarray, model: np.ndarray) -> np.ndarray:
     return np.minimum(*(np.pad(x, (0, n - len(x))) for x in (human // 2, model)))
 
 
+def clusters_of(units: PermutedUnits) -> np.ndarray:
+    """Give units of one prompt, or of one pair that is swapped, the same number: (U,)."""
+    if units.scheme not in ("swaps", "prompts"):
+        return np.arange(sum(units.n))
+    found = np.tile(np.arange(units.n[0]), 2)
+    if (strata := units.strata) is not None:
+        found[strata.order] = np.repeat(np.arange(len(strata.starts)), 2 * strata.n_first)
+    return found
+
+
 def permuted_paired_t(
     x: np.ndarray, y: np.ndarray, units: PermutedUnits, n: int, seed: int
 ) -> np.ndarray:
@@ -220,10 +230,7 @@ def permuted_paired_t(
     """
     from scipy.sparse import csr_matrix  # late, as everywhere in this package
 
-    size, clusters = sum(units.n), np.tile(np.arange(units.n[0]), 2)
-    if units.strata is not None:
-        starts = np.repeat(np.arange(len(units.strata.starts)), 2 * units.strata.n_first)
-        clusters[units.strata.order] = starts
+    size, clusters = sum(units.n), clusters_of(units)
     codes, places = np.concatenate(units.codes), np.arange(size)
     held = np.bincount(codes, np.concatenate([x, y]), size), np.bincount(codes, minlength=size)
     sums = [csr_matrix((own, (clusters, places))) for own in held]  # (C, U) each

@@ -97,34 +97,47 @@ class SharedShift(CurveShift):
     The pseudo-values of documents are curves.
     """
 
-    def __init__(self, beginnings: np.ndarray) -> None:
-        """Take the first words of all documents, int32, (D, N)."""
-        row, long = TENDENCIES[SHARED_NGRAMS], beginnings[:, 0] != ABSENT
-        self._words = beginnings[shared_ngrams.spread_over(long)]
-        self._curves_at = lru_cache(None)(self._with_rarer)
-        groups = GroupedDocuments(np.arange(len(self._words)), np.ones(len(self._words)))
-        super().__init__(SHARED_NGRAMS, row.distance, self._with_rarer(0), groups)
-        self.share = float(long.mean())
+    def __init__(self, words: np.ndarray, codes: np.ndarray, share: float = 1.0) -> None:
+        """Take the first words of documents that are long enough, int32, (D', N), in groups (D',).
 
-    def _with_rarer(self, x: float) -> np.ndarray:
-        """Return the curves of documents (D', K) in which rare words are replaced."""
-        words, places = self._words, len(TENDENCIES[SHARED_NGRAMS].places)
+        `share` are these of all documents that are drawn.
+        """
+        row = TENDENCIES[SHARED_NGRAMS]
+        self._words, self._codes, self._longest = words, codes, len(row.places)
+        self.plain = self._shared(words)
+        self.rarer = lru_cache(None)(self._rarer)
+        groups = GroupedDocuments(codes, np.ones(len(codes)))
+        super().__init__(SHARED_NGRAMS, row.distance, self.plain, groups)
+        self.share = share
+
+    def _shared(self, words: np.ndarray) -> np.ndarray:
+        return shared_ngrams.shared_by_document(words, self._codes, self._longest)
+
+    def _rarer(self, x: float) -> np.ndarray:
+        """Return the curves of documents in which rare words are replaced: (R, D', K).
+
+        Of a few documents it is done R times, as the words that are drawn vary what is shared.
+        """
+        words, rng = self._words, stream(0, "sensitivity/rarer")
         types, ids, counts = np.unique(words, return_inverse=True, return_counts=True)
-        rng, kept = stream(0, "sensitivity/rarer"), (counts / counts.max()) ** x
-        stays = rng.random(words.shape) < kept[ids.reshape(words.shape)]
-        others = rng.choice(len(types), words.shape, p=kept * counts / (kept @ counts))
-        rarer = np.where(stays, words, types[others])
-        return shared_ngrams.shared_by_document(rarer, np.arange(len(words)), places)
+        kept = (counts / counts.max()) ** x
+        law = kept * counts / (kept @ counts)
+        stays = kept[ids.reshape(words.shape)]
+        found = []
+        for _ in range(-(-shared_ngrams.MOST_COMPARED // len(words))):
+            others = types[rng.choice(len(types), words.shape, p=law)]
+            found.append(self._shared(np.where(rng.random(words.shape) < stays, words, others)))
+        return np.stack(found)
 
     def _rise(self, x: float) -> np.ndarray:
         """Return it; of documents of both texts, as those that share more vary more."""
-        rarer = self._curves_at(x)
-        both = np.sqrt((rarer.var(axis=0) + self.spread**2) / 2)
-        return (rarer.mean(axis=0) - self._mean) / np.maximum(both, math.sqrt(_ROUNDING))
+        rarer = self.rarer(x)
+        both = np.sqrt((rarer.var(axis=1).mean(axis=0) + self.spread**2) / 2)
+        return (rarer.mean(axis=(0, 1)) - self._mean) / np.maximum(both, math.sqrt(_ROUNDING))
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the largest difference of what is shared, and relative to what most is."""
-        change = float(np.max(self._curves_at(x).mean(axis=0) - self._mean))
+        change = float(np.max(self.rarer(x).mean(axis=(0, 1)) - self._mean))
         return change, change / float(self._mean.max() or math.nan)
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
@@ -142,5 +155,7 @@ def first_words(reference: Statistics, batches: Iterable[TokenBatch]) -> dict[st
 def shared_shifts(values: Mapping[str, np.ndarray], least: int) -> Iterator[Shift]:
     """Yield that of shared n-grams, where so many documents are long enough."""
     beginnings = values[SHARED_NGRAMS]
-    if (beginnings[:, 0] != ABSENT).sum() >= least:
-        yield SharedShift(beginnings)
+    long = beginnings[:, 0] != ABSENT
+    if long.sum() >= least:
+        words = beginnings[shared_ngrams.spread_over(long)]
+        yield SharedShift(words, np.arange(len(words)), float(long.mean()))

@@ -34,9 +34,10 @@ from beyond_perplexity.tendencies import (
     document_files,
     document_shifts,
     sensitivity,
+    shared_ngrams,
     type_token,
 )
-from beyond_perplexity.tendencies.definitions import LENGTH, SIGNED, TENDENCIES
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARED_NGRAMS, SIGNED, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
@@ -112,6 +113,7 @@ class PromptAnswers(sensitivity.Population):
         held = self.units, self.whole
         ranks = document_shifts.RankShift(self.counts, options.zipf_ranks)
         yield PairShift(ranks, *held, partial(_ranks, ranks))
+        yield from self._shared_shifts()
         yield from self._type_shifts(seed)
         n = len(self.codes)
         alone = document_shifts.GroupedDocuments(np.arange(n), np.ones(n))
@@ -144,6 +146,14 @@ class PromptAnswers(sensitivity.Population):
             groups = document_shifts.GroupedDocuments(self.codes, kept.astype(float))
             curve = curve_shifts.CurveShift(tendency, row.distance, held[kept], groups)
             yield self._of_numbers(curve, self.codes, held)
+
+    def _shared_shifts(self) -> Iterator[Shift]:
+        """Yield that of shared n-grams of whole answers, where so many are long enough."""
+        beginnings = self.values[SHARED_NGRAMS]
+        long = beginnings[:, 0] != ABSENT
+        if long.sum() >= 2 * sensitivity.HALF_UNITS:
+            inner = curve_shifts.SharedShift(beginnings[long], self.codes[long])
+            yield PairShift(inner, self.units, self.whole, partial(_shared, inner, long))
 
     def _type_shifts(self, seed: int) -> Iterator[Shift]:
         """Move pairs to other lengths, and lose or add repeats as a power law of them says.
@@ -269,6 +279,18 @@ def _larger(
     own, shifted = drawn.sides % len(values), drawn.sides >= len(values)
     rises = np.floor(x * spread / step + drawn.rng.random((*own.shape, 1))) * shifted[..., None]
     return _measured(drawn, (np.rint(values[own] / step) + rises) * step)
+
+
+def _shared(
+    inner: curve_shifts.SharedShift, long: np.ndarray, drawn: DrawnAnswers, x: float
+) -> dict[str, float]:
+    """Measure what answers, bool, (2 D,), share whose rare words are rarer: as many as are read."""
+    own, shifted = drawn.sides % len(long), drawn.sides >= len(long)
+    kept = np.stack([shared_ngrams.spread_over(side) for side in long[own]])  # (2, K')
+    places, rarer = (np.cumsum(long) - 1)[own], inner.rarer(x)
+    rarer = rarer[drawn.rng.integers(len(rarer))]
+    moved = np.where(shifted[..., None], rarer[places], inner.plain[places])
+    return _measured(drawn, np.where(kept[..., None], moved, np.nan))
 
 
 def _measured(drawn: DrawnAnswers, values: np.ndarray) -> dict[str, float]:

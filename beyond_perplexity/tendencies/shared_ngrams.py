@@ -11,11 +11,14 @@ randomizations at a time, K lengths of n-grams.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from beyond_perplexity.inference.permuted_units import PermutedUnits
+from beyond_perplexity.inference.prompts import clusters_of
 from beyond_perplexity.tendencies.definitions import SHARED_NGRAMS, TENDENCIES
 from beyond_perplexity.tendencies.document_statistics import ABSENT, chosen_size, first_tokens
 from beyond_perplexity.tendencies.statistics import Histogram
@@ -95,35 +98,56 @@ def shared_by_document(tokens: np.ndarray, codes: np.ndarray, longest: int) -> n
     return np.stack(found, axis=1)
 
 
+@dataclass(frozen=True)
+class _OfUnits:
+    """What documents have, by their units: sums (U, G), and so many documents (U,).
+
+    Both units of pairs `alike`, (A,) each, are of one cluster; a unit is a pair with itself.
+    """
+
+    sums: csr_array
+    sizes: np.ndarray
+    alike: tuple[np.ndarray, np.ndarray]
+
+    @cached_property
+    def _left_out(self) -> list[csr_array]:
+        """What pairs of one cluster share, and how many pairs of documents they are: (U, U)."""
+        (i, j), n = self.alike, len(self.sizes)
+        shared = (self.sums[i] * self.sums[j]).sum(axis=1)
+        held = (shared, self.sizes[i] * self.sizes[j])
+        return [csr_array((own, (i, j)), shape=(n, n)) for own in held]
+
+    def mean(self, sides: np.ndarray) -> np.ndarray:
+        """Average what documents of different clusters share on a side, bool, (U, w): (w,)."""
+        own = sides.astype(float)
+        shared, pairs = (np.sum(own * (held @ own), axis=0) for held in self._left_out)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found: np.ndarray = np.sum((self.sums.T @ own) ** 2, axis=0) - shared
+            return found / ((self.sizes @ own) ** 2 - pairs)
+
+
 def permuted_shares(
     tokens: tuple[np.ndarray, np.ndarray], units: PermutedUnits, longest: int, n: int, seed: int
 ) -> dict[str, np.ndarray]:
     """Compare what documents share in both texts under randomizations and, last, as they are.
 
     Of documents (D, N) and (E, N), whose units are those of `units`: ``max_difference`` and ``t``,
-    the largest in standard deviations, (n + 1,) each.
+    the largest in standard deviations, (n + 1,) each. Units of one cluster, answers to a prompt,
+    are not compared.
     """
     codes, total, every = np.concatenate(units.codes), sum(units.n), np.concatenate(tokens)
     members = _members(codes, np.repeat(units.weights, [*map(len, tokens)]), total)
     labels = [*units.labels(n, seed), (np.arange(total) < units.n[0])[:, None]]
-    found = []
+    clusters = _members(clusters_of(units), np.ones(total), total)
+    alike, found = (clusters.T @ clusters).nonzero(), []
     for words, held in enumerate(_ngrams(every, longest), start=1):
         of_units = (members @ held).tocsc()
         several = np.diff(of_units.indptr) > 1  # of one unit alone none is shared
-        sums, sizes = of_units[:, several].tocsr(), members.sum(axis=1)
-        drawn = [_mean(sums, sizes, ~side) - _mean(sums, sizes, side) for side in labels]
+        of_text = _OfUnits(of_units[:, several].tocsr(), members.sum(axis=1), alike)
+        drawn = [of_text.mean(~side) - of_text.mean(side) for side in labels]
         found.append(np.abs(np.concatenate(drawn)) / (every.shape[1] - words + 1))
     both = np.stack(found)  # (K, n + 1)
     both[both < _ROUNDING] = 0
     with np.errstate(invalid="ignore"):
         scores = np.nan_to_num(both / np.sqrt(np.mean(both**2, axis=1, keepdims=True)))
     return {"max_difference": both.max(axis=0), "t": scores.max(axis=0)}
-
-
-def _mean(sums: csr_array, sizes: np.ndarray, sides: np.ndarray) -> np.ndarray:
-    """Average what documents of different units share, (U, G) and (U,), on a side, (U, w): (w,)."""
-    own = sides.astype(float)
-    same = (sums * sums).sum(axis=1) @ own
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: np.ndarray = np.sum((sums.T @ own) ** 2, axis=0) - same
-        return found / ((sizes @ own) ** 2 - sizes**2 @ own)

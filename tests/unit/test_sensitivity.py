@@ -748,8 +748,9 @@ def test_the_power_that_is_printed_for_answers_is_that_of_the_population():
     asked = Answered("unit", Topics(n_topics=40, own=60), 100)
     given = asked.population, 400, 100, False
     held = PromptReferences(*given, many=2, pairs=30, asked=asked)
-    bigrams = "type_token_bigrams", "ks_empirical"
-    for key in (("length", "mean_difference"), ("stop_words", "ks"), ("unigram", "tvd"), bigrams):
+    keys = [("length", "mean_difference"), ("stop_words", "ks"), ("unigram", "tvd")]
+    keys += [("type_token_bigrams", "ks_empirical"), ("shared_ngrams", "max_difference")]
+    for key in keys:
         (found,) = rates("unit", PrintedPromptPower("unit", held, key), 60)
         error = np.sqrt(float(found.nominal) * (1 - float(found.nominal)) / found.repeats)
         more = found.rate - float(found.nominal)
@@ -774,7 +775,7 @@ def test_few_prompts_and_equal_answers_have_no_effect_and_the_reason():
     ):
         with answered(**given) as pair:
             found = prompt_effects(pair, MeasurementOptions(), how, 1, "lstm/beam").to_pandas()
-        assert len(found) == 13
+        assert len(found) == 14
         assert found[["minimum_detectable_effect", "power_reached"]].isna().all(axis=None)
         assert said in reason_text(found["reason"][0])
         assert said in prompt_sensitivity_table(found, Labels()).note
@@ -786,7 +787,7 @@ def test_few_prompts_and_equal_answers_have_no_effect_and_the_reason():
     assert held["minimum_detectable_effect"].notna().sum() >= 11
     shown = prompt_sensitivity_table(pd.concat([held, held.assign(source="gru/beam")]), Labels())
     assert [one.title for one in shown.columns] == ["Model", "Tendency", "Test", "Shift in", "180"]
-    assert len(shown.rows) == 26
+    assert len(shown.rows) == 28
 
 
 # ---- two texts ----

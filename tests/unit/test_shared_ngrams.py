@@ -6,6 +6,8 @@ finite differences; what is planted in one of two texts.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from math import comb
 
@@ -14,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.inference.permuted_units import single_documents
-from beyond_perplexity.tendencies import shared_ngrams
-from beyond_perplexity.tendencies.curve_shifts import SharedShift
+from beyond_perplexity.inference.prompts import Prompts
+from beyond_perplexity.tendencies import prompt_shifts, shared_ngrams
+from beyond_perplexity.tendencies.curve_shifts import SharedShift, shared_shifts
 from beyond_perplexity.tendencies.definitions import SHARED_NGRAMS
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
@@ -48,9 +51,16 @@ LAWS = np.random.default_rng(1).dirichlet(np.full(300, 0.1), 40) + 0.1 / np.aran
 LAWS /= LAWS.sum(axis=1, keepdims=True)
 
 
-def topical(rng: np.random.Generator, n: int, x: float = 0.0) -> np.ndarray:
-    """Draw documents of 16 words, of one of 40 topics each, in which rare words are rarer."""
-    words = np.stack([rng.choice(300, 16, p=LAWS[topic]) for topic in rng.integers(40, size=n)])
+def topical(rng: np.random.Generator, n: int, x: float = 0.0, answers: int = 1) -> np.ndarray:
+    """Draw documents of 16 words in which rare words are rarer: answers to n prompts, of one of
+    40 topics each."""
+    topics = np.repeat(rng.integers(40, size=n), answers)
+    words = np.stack([rng.choice(300, 16, p=LAWS[topic]) for topic in topics])
+    return rarer(rng, words, x)
+
+
+def rarer(rng: np.random.Generator, words: np.ndarray, x: float) -> np.ndarray:
+    """Replace words that are rare, the more often the rarer they are."""
     p = LAWS.mean(axis=0)
     kept = (p / p.max()) ** x
     others = rng.choice(300, words.shape, p=kept * p / (kept @ p))
@@ -60,8 +70,10 @@ def topical(rng: np.random.Generator, n: int, x: float = 0.0) -> np.ndarray:
 def test_the_power_with_rarer_words_is_that_of_tests_of_new_documents() -> None:
     """So is the difference; with few documents that are long enough there is no verdict."""
     rng, n, x = np.random.default_rng(2), 100, 0.12
-    shift = SharedShift(np.concatenate([topical(rng, 600), np.full((600, 16), ABSENT)]))
+    words = np.concatenate([topical(rng, 600), np.full((600, 16), ABSENT)])
+    (shift,) = shared_shifts({SHARED_NGRAMS: words}, 600)
     assert shift.share == 0.5
+    assert not list(shared_shifts({SHARED_NGRAMS: words}, 601))
     for long, verdict in ((19, False), (20, True)):
         drawn = shift.draw(PairDraw(long, 10, 1, "few"), 1.0)["max_difference"]
         assert np.isfinite(drawn).all() == verdict
@@ -80,6 +92,39 @@ def test_the_power_with_rarer_words_is_that_of_tests_of_new_documents() -> None:
         found.append(np.mean(t >= t[-1]) <= 0.05)
     assert 0.6 < expected < 0.9
     assert np.mean(found) == pytest.approx(expected, abs=0.1)
+
+
+def test_the_power_of_answers_to_prompts_is_that_of_tests_of_new_answers() -> None:
+    """Of two answers of either text to each prompt, a fifth of which is too short."""
+    rng, n, x = np.random.default_rng(3), 100, 0.09
+
+    def asked(prompts: int, x: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Draw two texts, (2, 2 P, 16), which documents are long enough, and their prompts."""
+        plain = topical(rng, prompts, 0.0, 4).reshape(prompts, 2, 2, 16)
+        texts = np.moveaxis(plain, 1, 0).reshape(2, 2 * prompts, 16)
+        texts[1] = rarer(rng, texts[1], x)
+        return texts, rng.random((2, 2 * prompts)) < 0.8, np.repeat(np.arange(prompts), 2)
+
+    how, expected = PairDraw(2 * n, 400, 1, ""), []
+    for _ in range(3):
+        words, long, codes = asked(300, 0.0)
+        inner = SharedShift(words[long], np.tile(codes, 2)[long.ravel()])
+        measure = partial(prompt_shifts._shared, inner, long.ravel())
+        shift = prompt_shifts.PairShift(inner, codes, False, measure)
+        threshold = np.quantile(shift.draw(how, x, null=True)["max_difference"], 0.95)
+        expected.append(np.mean(shift.draw(how, x)["max_difference"] > threshold))
+    found = []
+    for pair in range(200):
+        words, long, codes = asked(n, x)
+        own = np.arange(2 * n)
+        units = Prompts.of((own, own), codes, False).permuted(of_words=False)
+        first, second = (one[kept] for one, kept in zip(units.codes, long, strict=True))
+        texts = words[0][long[0]], words[1][long[1]]
+        units = replace(units, codes=(first, second))
+        t = shared_ngrams.permuted_shares(texts, units, 4, 99, pair)["t"]
+        found.append(np.mean(t >= t[-1]) <= 0.05)
+    assert 0.6 < np.mean(expected) < 0.9
+    assert np.mean(found) == pytest.approx(np.mean(expected), abs=0.1)
 
 
 def test_what_documents_share_is_that_of_all_pairs() -> None:
@@ -134,6 +179,35 @@ def test_randomizations_are_those_of_all_splits() -> None:
     assert drawn == pytest.approx(wanted)
     p_value = np.mean(found["t"] >= found["t"][-1] - 1e-9)
     assert p_value == pytest.approx(np.mean(scores >= scores[0] - 1e-9), abs=0.03)
+
+
+def test_answers_to_one_prompt_are_not_compared() -> None:
+    """Of all 36 ways to deal two answers of either text to each of two prompts."""
+    rng = np.random.default_rng(4)
+    tokens = rng.integers(4, size=(2, 4, 6))
+    own, codes = np.arange(4), np.repeat([0, 1], 2)
+    units = Prompts.of((own, own), codes, False).permuted(of_words=False)
+    found = shared_ngrams.permuted_shares((tokens[0], tokens[1]), units, 2, 2_000, 5)
+    every = np.concatenate(tokens)
+    halves = [
+        {*first, *second}
+        for first in combinations((0, 1, 4, 5), 2)
+        for second in combinations((2, 3, 6, 7), 2)
+    ]
+    differences = []
+    for n in (1, 2):
+        sets, prompts = ngram_sets(every, n), np.tile(codes, 2)
+        means = [
+            [mean_shared([sets[k] for k in side], prompts[side], np.ones(2)) for side in split]
+            for split in ((sorted(own), sorted({*range(8)} - own)) for own in halves)
+        ]
+        differences.append([abs(second - first) / (7 - n) for first, second in means])
+    exact = np.array(differences)
+    assert found["max_difference"][-1] == pytest.approx(exact[:, halves.index({0, 1, 2, 3})].max())
+    drawn, wanted = (
+        np.unique(np.round(x, 9)) for x in (found["max_difference"], exact.max(axis=0))
+    )
+    assert drawn == pytest.approx(wanted)
 
 
 def planted(rng: np.random.Generator, n: int, share: float) -> pa.Array:

@@ -45,11 +45,7 @@ from beyond_perplexity.tendencies.sensitivity import (
     count_documents_by_type,
     minimum_detectable_effects,
 )
-from beyond_perplexity.tendencies.shared_ngrams import (
-    MOST_COMPARED,
-    beginnings,
-    shared_by_document,
-)
+from beyond_perplexity.tendencies.shared_ngrams import beginnings, shared_by_document
 from beyond_perplexity.tendencies.shifts import Shift
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
@@ -57,6 +53,7 @@ from beyond_perplexity.tendencies.word_measures import randomized_words
 
 POWER = 0.8
 REFERENCES, PAIRS = 10, 400
+_POOL = 4_000  # documents that stand for a population
 RANDOMIZED = {
     "ranks": randomized_words,
     "words": randomized_words,
@@ -136,8 +133,21 @@ class References:
                     x = change / (1 - change / x)
                 if row["tendency"] == "rank_frequency":  # Zipf's s grows by less than s x
                     x = brentq(lambda y, r=x: ranks.size("", y)[1] - r, 0, 1)
+                if row["tendency"] == SHARED_NGRAMS:
+                    x = self._rarer(number, x)
                 found[row["tendency"], row["measure"]] = x, power
         return found
+
+    def _rarer(self, number: int, wanted: float) -> float:
+        """Return how much rarer rare words become where documents share so much more."""
+        how, plain = Shifted.of(self.drawn[number]), self.pool(stream(SEED, "pool", number), _POOL)
+        before = mean_shared(plain)
+
+        def more(x: float) -> float:
+            moved = how.rarer(plain, x, stream(SEED, "powers/rarer", number))
+            return float(np.max(mean_shared(moved) - before)) - wanted
+
+        return float(brentq(more, 0, 1, xtol=1e-4))
 
     @property
     def keys(self) -> list[Key]:
@@ -277,9 +287,7 @@ class PrintedPower:
             pairs = self.larger[number].opened(human, plain, classes, groups, rng)
         else:
             how = Shifted.of(held.drawn[number])
-            x = self.printed[number][0]
-            x = self.rarer[number] if self.key[0] == SHARED_NGRAMS else x
-            model = self.shifted(how, plain, x, rng)
+            model = self.shifted(how, plain, self.printed[number][0], rng)
             pairs = opened(human, model, classes, (held.grouped, False))
         with pairs as pair:
             return {" ".join(self.key): p_value_of(pair, self.key, seed) <= LEVEL}
@@ -290,20 +298,6 @@ class PrintedPower:
         both = zip(self.references.drawn, self.printed, strict=True)
         classes = self.references.population.classes
         return [Larger.of(count(own, classes), self.key[0], x) for own, (x, _) in both]
-
-    @cached_property
-    def rarer(self) -> list[float]:
-        """How much rarer rare words become where documents share so much more, by reference."""
-        plain = self.references.pool(stream(SEED, "powers/shared", 0), 5 * MOST_COMPARED)
-        before = mean_shared(plain)
-
-        def more(y: float, number: int) -> float:
-            how, rng = Shifted.of(self.references.drawn[number]), stream(SEED, "rarer", number)
-            rarer = how.rarer(plain, y, rng)
-            return float(np.max(mean_shared(rarer) - before)) - self.printed[number][0]
-
-        many = range(self.references.many)
-        return [brentq(more, 0, 1, args=(number,), xtol=1e-4) for number in many]
 
     def shifted(self, how: Shifted, plain: Drawn, x: float, rng: np.random.Generator) -> Drawn:
         """Shift documents word by word."""

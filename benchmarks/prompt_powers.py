@@ -31,7 +31,7 @@ PROMPT_REFERENCES, PROMPT_PAIRS = 20, 100  # of answers to prompts: the pairs of
 
 @dataclass(frozen=True)
 class PromptReferences(References):
-    """The same of answers to prompts; the populations of shifts are their cut answers."""
+    """The same of answers to prompts; words are shifted as their cut answers have them."""
 
     asked: Answered = field(kw_only=True, repr=False)
 
@@ -89,7 +89,8 @@ def opened_answers(
 
 @dataclass(frozen=True)
 class PrintedPromptPower(PrintedPower):
-    """The same of answers to prompts: those of one side are shifted, of words behind the cut."""
+    """The same of answers to prompts: those of one side are shifted, words behind the cut but for
+    shared n-grams, which are of whole answers."""
 
     references: PromptReferences = field(repr=False)
 
@@ -113,9 +114,7 @@ class PrintedPromptPower(PrintedPower):
         of_words = TENDENCIES[self.key[0]].kind in ("words", "ranks", "types")
         if of_words:
             human, plain = cut_alike(human, plain, prompts)
-        x = self.printed[number][0]
-        x = self.rarer[number] if self.key[0] == SHARED_NGRAMS else x
-        model = self.shifted(Shifted.of(held.drawn[number]), plain, x, rng)
+        model = self.shifted(Shifted.of(held.drawn[number]), plain, self.printed[number][0], rng)
         classes, texts = held.population.classes, ([human.texts], [model.texts])
         sets = count(human, classes), count(model, classes)
         with paired(*sets, texts, groups=prompts, classes=classes) as pair:

@@ -209,8 +209,8 @@ def answers_in_halves(human: np.ndarray, model: np.ndarray) -> np.ndarray:
 
 
 def clusters_of(units: PermutedUnits) -> np.ndarray:
-    """Give units of one prompt, or of one pair that is swapped, the same number: (U,)."""
-    if units.scheme not in ("swaps", "prompts"):
+    """Give answers to one prompt, or group of prompts, one number, other units their own: (U,)."""
+    if units.scheme != "prompts":
         return np.arange(sum(units.n))
     found = np.tile(np.arange(units.n[0]), 2)
     if (strata := units.strata) is not None:

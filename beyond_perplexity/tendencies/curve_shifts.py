@@ -23,6 +23,7 @@ from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.tokens import TokenBatch
 
+_REPLACED = 2_000  # documents whose words are replaced, or more
 _ROUNDING = 1e-12  # of the mean square: what equal numbers may seem to vary by
 
 
@@ -92,9 +93,10 @@ class CurveShift(Shift):
 
 
 class SharedShift(CurveShift):
-    """Rare words become rarer, so that single documents share more words: as `RankShift` has it.
+    """Rare words become rarer, so that documents share more words: as `RankShift` has it.
 
-    The pseudo-values of documents are curves.
+    The pseudo-values of documents are curves. Pairs are drawn of single documents; those of answers
+    to prompts `prompt_shifts` draws, of which codes are the groups.
     """
 
     def __init__(self, words: np.ndarray, codes: np.ndarray, share: float = 1.0) -> None:
@@ -124,7 +126,7 @@ class SharedShift(CurveShift):
         law = kept * counts / (kept @ counts)
         stays = kept[ids.reshape(words.shape)]
         found = []
-        for _ in range(-(-shared_ngrams.MOST_COMPARED // len(words))):
+        for _ in range(-(-_REPLACED // len(words))):
             others = types[rng.choice(len(types), words.shape, p=law)]
             found.append(self._shared(np.where(rng.random(words.shape) < stays, words, others)))
         return np.stack(found)

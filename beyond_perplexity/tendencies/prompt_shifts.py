@@ -284,7 +284,7 @@ def _larger(
 def _shared(
     inner: curve_shifts.SharedShift, long: np.ndarray, drawn: DrawnAnswers, x: float
 ) -> dict[str, float]:
-    """Measure what answers, bool, (2 D,), share whose rare words are rarer: as many as are read."""
+    """Measure what answers share, those that are `long` enough, bool, (2 D,), and compared."""
     own, shifted = drawn.sides % len(long), drawn.sides >= len(long)
     kept = np.stack([shared_ngrams.spread_over(side) for side in long[own]])  # (2, K')
     places, rarer = (np.cumsum(long) - 1)[own], inner.rarer(x)

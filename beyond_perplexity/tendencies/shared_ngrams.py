@@ -102,20 +102,23 @@ def shared_by_document(tokens: np.ndarray, codes: np.ndarray, longest: int) -> n
 class _OfUnits:
     """What documents have, by their units: sums (U, G), and so many documents (U,).
 
-    Both units of pairs `alike`, (A,) each, are of one cluster; a unit is a pair with itself.
+    Units of one of the `clusters`, (U,), are not compared.
     """
 
     sums: csr_array
     sizes: np.ndarray
-    alike: tuple[np.ndarray, np.ndarray]
+    clusters: np.ndarray
 
     @cached_property
-    def _left_out(self) -> list[csr_array]:
-        """What pairs of one cluster share, and how many pairs of documents they are: (U, U)."""
-        (i, j), n = self.alike, len(self.sizes)
-        shared = (self.sums[i] * self.sums[j]).sum(axis=1)
-        held = (shared, self.sizes[i] * self.sizes[j])
-        return [csr_array((own, (i, j)), shape=(n, n)) for own in held]
+    def _left_out(self) -> tuple[csr_array, csr_array]:
+        """What units of one cluster share, and how many pairs of documents they are: (U, U)."""
+        rows = np.repeat(self.clusters, np.diff(self.sums.indptr)).astype(np.int64)
+        keys, own = np.unique(rows * self.sums.shape[1] + self.sums.indices, return_inverse=True)
+        shape = len(self.sizes), len(keys)  # a key is of one n-gram and one cluster
+        apart = csr_array((self.sums.data, own, self.sums.indptr), shape=shape)
+        held = _members(self.clusters, self.sizes, len(self.sizes)).T.tocsr()
+        held.eliminate_zeros()
+        return apart @ apart.T, held @ held.T
 
     def mean(self, sides: np.ndarray) -> np.ndarray:
         """Average what documents of different clusters share on a side, bool, (U, w): (w,)."""
@@ -132,19 +135,17 @@ def permuted_shares(
     """Compare what documents share in both texts under randomizations and, last, as they are.
 
     Of documents (D, N) and (E, N), whose units are those of `units`: ``max_difference`` and ``t``,
-    the largest in standard deviations, (n + 1,) each. Units of one cluster, answers to a prompt,
-    are not compared.
+    the largest in standard deviations, (n + 1,) each. Answers to one prompt are not compared.
     """
     codes, total, every = np.concatenate(units.codes), sum(units.n), np.concatenate(tokens)
     members = _members(codes, np.repeat(units.weights, [*map(len, tokens)]), total)
     labels = [*units.labels(n, seed), (np.arange(total) < units.n[0])[:, None]]
-    clusters = _members(clusters_of(units), np.ones(total), total)
-    alike, found = (clusters.T @ clusters).nonzero(), []
+    clusters, found = clusters_of(units), []
     for words, held in enumerate(_ngrams(every, longest), start=1):
         of_units = (members @ held).tocsc()
         several = np.diff(of_units.indptr) > 1  # of one unit alone none is shared
-        of_text = _OfUnits(of_units[:, several].tocsr(), members.sum(axis=1), alike)
-        drawn = [of_text.mean(~side) - of_text.mean(side) for side in labels]
+        of_texts = _OfUnits(of_units[:, several].tocsr(), members.sum(axis=1), clusters)
+        drawn = [of_texts.mean(~side) - of_texts.mean(side) for side in labels]
         found.append(np.abs(np.concatenate(drawn)) / (every.shape[1] - words + 1))
     both = np.stack(found)  # (K, n + 1)
     both[both < _ROUNDING] = 0

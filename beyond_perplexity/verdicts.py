@@ -29,6 +29,8 @@ REASON_TEXTS = {
     "few_sample_groups": "{n} groups of samples, fewer than {least}",
     "few_at_lengths": "{note} ({there} of the reference), fewer than {least}",
     "few_of_size": "{n} documents of a text are as long as {size}, fewer than {least}",
+    "unlike_lengths": "{ratio:.2f} times as many documents of one text are as long as {size}, more "
+    "than {most}",
     "few_segments": "{n} segments in a text, fewer than {least}",
     "clustered": "its expectation depends on groups and lengths, which only one text has or which "
     "swaps do not keep",

@@ -17,6 +17,7 @@ from beyond_perplexity.inference.permuted_units import (
     CommonGroups,
     Groups,
     PermutedUnits,
+    scheme_of,
     single_documents,
 )
 from beyond_perplexity.tendencies import shared_ngrams, taylor
@@ -34,6 +35,10 @@ from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import joined_facts, reason
 
 _BETWEEN = "between documents, as they have few segments: topics more than order"
+# Of the documents that are long enough, where documents of groups are drawn beside single ones:
+# swaps mix both texts, whose draws are not alike by as much (p <= .05 in .053 of the cases with a
+# ratio of 1.3 to 1.5, in .095 of those with more).
+_RATIO_OF_LONG = 1.4
 SLOPE = Sized(TAYLOR, TENDENCIES[TAYLOR], taylor.SEGMENT)
 
 
@@ -126,6 +131,7 @@ class CurveComparison:
         swapped = how.units is not None and how.units.scheme == "swaps"
         least = DOCUMENTS_OF_CURVES if swapped else DOCUMENTS_AT_LENGTHS
         told, why = size_told(self.pair, self.sized, least=least)
+        why = why or self._unlike()
         reference, samples = self.means
         where = {int(np.argmax(np.abs(samples - reference))): "at"}
         if self.has_documents and how.options.permutations and not why:
@@ -137,6 +143,18 @@ class CurveComparison:
             for place, word in where.items()
         ]
         return joined_facts(*facts[: len(facts) * bool(self.value)], told), why
+
+    def _unlike(self) -> str:
+        """Return the `reason` why draws of one document per group allow no verdict, or nothing."""
+        groups = self.pair.groups[1]
+        if scheme_of(self.pair.groups) != "draws" or groups is None:
+            return ""
+        of_groups = np.bincount(groups, self.kept[1]) / np.bincount(groups)
+        shares = sorted([float(self.kept[0].mean()), float(of_groups.mean())])
+        ratio = shares[1] / shares[0]
+        if ratio <= _RATIO_OF_LONG:
+            return ""
+        return reason("unlike_lengths", ratio=ratio, size=self.sized.size, most=_RATIO_OF_LONG)
 
     def described(self, how: Measuring) -> Iterator[MeasureRow]:
         """Yield the means over places of both curves."""

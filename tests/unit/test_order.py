@@ -212,6 +212,24 @@ def test_both_texts_are_cut_to_what_half_of_the_reference_has() -> None:
     assert told in rows[NUMBER].fact
 
 
+@pytest.mark.parametrize(("most", "unlike"), [(60, False), (24, True)])
+def test_curves_of_single_documents_and_groups_are_tested_where_as_many_are_long(most, unlike):
+    """Oracle: the shares of documents by their own lengths; numbers keep their verdict."""
+    rng, codes = np.random.default_rng(8), np.repeat(np.arange(40), 3)
+    human, model = documents(rng, 120), documents(rng, 120, most=most)
+    both = counted(human), counted(model)
+    with paired(*both, ([human], [model]), groups=(None, codes), classes=CLASSES) as pair:
+        size = next(curve_comparisons(pair)).sized.size
+        rows = {row.key: row for row in measure_rows(pair, FAST, 1)}
+    lengths = [np.array([len(x.split()) for x in own.to_pylist()]) for own in (human, model)]
+    share, other = (np.mean(own >= size) for own in lengths)
+    assert (share / other > 1.4) == unlike
+    assert rows[NUMBER].verdict != "no verdict"
+    assert (rows[CURVE].verdict == "no verdict") == unlike
+    if unlike:
+        assert f"{share / other:.2f} times as many documents of one text" in rows[CURVE].note
+
+
 @pytest.mark.parametrize("groups", ["documents", "swaps", "groups"])
 def test_the_largest_t_is_that_of_the_tests_of_means(groups) -> None:
     """Of one place it is |t| of `permuted_means`; without groups scipy's Welch statistic."""

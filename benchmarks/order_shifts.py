@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from benchmarks.populations import Drawn, count
 from beyond_perplexity.inference.permuted_units import Groups
-from beyond_perplexity.tendencies.definitions import TAYLOR, TENDENCIES
+from beyond_perplexity.tendencies.definitions import OF_FAMILIES, SHARED_NGRAMS, TAYLOR, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_curves import sums_by_place
 from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
@@ -25,6 +25,7 @@ from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
+RISES = {*OF_FAMILIES} - {SHARED_NGRAMS}  # what documents share is of their words
 _OF_WHOLE = ("repetition", "compression")  # a whole number of words or bytes, over the size
 
 

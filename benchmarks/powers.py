@@ -20,7 +20,7 @@ import pyarrow as pa
 from scipy.optimize import brentq
 
 from benchmarks.levels import LEVEL, SEED, TESTS, Population, opened
-from benchmarks.order_shifts import Larger
+from benchmarks.order_shifts import RISES, Larger
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import permutation_p
@@ -282,7 +282,7 @@ class PrintedPower:
         human, classes = held.human(rng), held.population.classes
         plain = held.population.documents(rng, len(human))
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
-        if self.key[0] in OF_FAMILIES and self.key[0] != SHARED_NGRAMS:
+        if self.key[0] in RISES:
             groups = human.groups if held.grouped else None, None
             pairs = self.larger[number].opened(human, plain, classes, groups, rng)
         else:

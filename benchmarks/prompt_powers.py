@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.levels import LEVEL, SEED
-from benchmarks.order_shifts import Larger
+from benchmarks.order_shifts import RISES, Larger
 from benchmarks.populations import Articles, Drawn, Topics, count
 from benchmarks.powers import PrintedPower, References, Shifted, p_value_of
 from benchmarks.prompts import Answered, beginnings
 from beyond_perplexity.inference.prompts import Prompts, shortest
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.answers import Texts
-from beyond_perplexity.tendencies.definitions import OF_FAMILIES, SHARED_NGRAMS, TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
@@ -107,7 +107,7 @@ class PrintedPromptPower(PrintedPower):
         rng = stream(SEED, f"calibration/{self.name}/{self.key}", repeat)
         seed = stream_key(SEED, f"calibration/{self.name}/{self.key}/{repeat}")
         human, plain, prompts = held.asked.answers_of(held.asked.drawn(rng), seed)
-        if self.key[0] in OF_FAMILIES and self.key[0] != SHARED_NGRAMS:
+        if self.key[0] in RISES:
             given = human, plain, held.population.classes, prompts, rng
             with self.larger[number].opened(*given) as pair:
                 return {" ".join(self.key): p_value_of(pair, self.key, seed) <= LEVEL}

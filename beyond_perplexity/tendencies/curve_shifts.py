@@ -131,15 +131,18 @@ class SharedShift(CurveShift):
             found.append(self._shared(np.where(rng.random(words.shape) < stays, words, others)))
         return np.stack(found)
 
+    def _more(self, x: float) -> np.ndarray:
+        """Return how much more documents share: (K,)."""
+        return np.asarray(self.rarer(x).mean(axis=(0, 1)) - self._mean)
+
     def _rise(self, x: float) -> np.ndarray:
         """Return it; of documents of both texts, as those that share more vary more."""
-        rarer = self.rarer(x)
-        both = np.sqrt((rarer.var(axis=1).mean(axis=0) + self.spread**2) / 2)
-        return (rarer.mean(axis=(0, 1)) - self._mean) / np.maximum(both, math.sqrt(_ROUNDING))
+        both = np.sqrt((self.rarer(x).var(axis=1).mean(axis=0) + self.spread**2) / 2)
+        return self._more(x) / np.maximum(both, math.sqrt(_ROUNDING))
 
     def size(self, measure: str, x: float) -> tuple[float, float]:
         """Return the largest difference of what is shared, and relative to what most is."""
-        change = float(np.max(self.rarer(x).mean(axis=(0, 1)) - self._mean))
+        change = float(np.max(self._more(x)))
         return change, change / float(self._mean.max() or math.nan)
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:

@@ -99,34 +99,26 @@ def shared_by_document(tokens: np.ndarray, codes: np.ndarray, longest: int) -> n
 
 
 @dataclass(frozen=True)
-class _OfUnits:
-    """What documents have, by their units: sums (U, G), and so many documents (U,).
-
-    Units of one of the `clusters`, (U,), are not compared.
-    """
+class _Across:
+    """What units of different clusters have in common: of sums (U, G) and `clusters` (U,)."""
 
     sums: csr_array
-    sizes: np.ndarray
     clusters: np.ndarray
 
     @cached_property
-    def _left_out(self) -> tuple[csr_array, csr_array]:
-        """What units of one cluster share, and how many pairs of documents they are: (U, U)."""
+    def _within(self) -> csr_array:
+        """What units of one cluster have in common: (U, U)."""
         rows = np.repeat(self.clusters, np.diff(self.sums.indptr)).astype(np.int64)
         keys, own = np.unique(rows * self.sums.shape[1] + self.sums.indices, return_inverse=True)
-        shape = len(self.sizes), len(keys)  # a key is of one n-gram and one cluster
+        shape = self.sums.shape[0], len(keys)  # a key is of one n-gram and one cluster
         apart = csr_array((self.sums.data, own, self.sums.indptr), shape=shape)
-        held = _members(self.clusters, self.sizes, len(self.sizes)).T.tocsr()
-        held.eliminate_zeros()
-        return apart @ apart.T, held @ held.T
+        return apart @ apart.T
 
-    def mean(self, sides: np.ndarray) -> np.ndarray:
-        """Average what documents of different clusters share on a side, bool, (U, w): (w,)."""
+    def total(self, sides: np.ndarray) -> np.ndarray:
+        """Add up the products of sums over ordered pairs of units on a side, bool, (U, w): (w,)."""
         own = sides.astype(float)
-        shared, pairs = (np.sum(own * (held @ own), axis=0) for held in self._left_out)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found: np.ndarray = np.sum((self.sums.T @ own) ** 2, axis=0) - shared
-            return found / ((self.sizes @ own) ** 2 - pairs)
+        every = np.sum((self.sums.T @ own) ** 2, axis=0)
+        return np.asarray(every - np.sum(own * (self._within @ own), axis=0))
 
 
 def permuted_shares(
@@ -141,11 +133,17 @@ def permuted_shares(
     members = _members(codes, np.repeat(units.weights, [*map(len, tokens)]), total)
     labels = [*units.labels(n, seed), (np.arange(total) < units.n[0])[:, None]]
     clusters, found = clusters_of(units), []
+    documents = _Across(csr_array(members.sum(axis=1)[:, None]), clusters)
+    pairs = [(documents.total(side), documents.total(~side)) for side in labels]
     for words, held in enumerate(_ngrams(every, longest), start=1):
         of_units = (members @ held).tocsc()
         several = np.diff(of_units.indptr) > 1  # of one unit alone none is shared
-        of_texts = _OfUnits(of_units[:, several].tocsr(), members.sum(axis=1), clusters)
-        drawn = [of_texts.mean(~side) - of_texts.mean(side) for side in labels]
+        shared = _Across(of_units[:, several].tocsr(), clusters)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn = [
+                shared.total(~side) / beside - shared.total(side) / own
+                for side, (own, beside) in zip(labels, pairs, strict=True)
+            ]
         found.append(np.abs(np.concatenate(drawn)) / (every.shape[1] - words + 1))
     both = np.stack(found)  # (K, n + 1)
     both[both < _ROUNDING] = 0

@@ -17,7 +17,7 @@ from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import shared_ngrams
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARED_NGRAMS, TENDENCIES
-from beyond_perplexity.tendencies.document_shifts import NO_VERDICT, GroupedDocuments
+from beyond_perplexity.tendencies.document_shifts import NO_VERDICT, GroupedDocuments, rarer_law
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.tendencies.statistics import Statistics
@@ -122,8 +122,7 @@ class SharedShift(CurveShift):
         """
         words, rng = self._words, stream(0, "sensitivity/rarer")
         types, ids, counts = np.unique(words, return_inverse=True, return_counts=True)
-        kept = (counts / counts.max()) ** x
-        law = kept * counts / (kept @ counts)
+        kept, law = rarer_law(counts, x)
         stays = kept[ids.reshape(words.shape)]
         found = []
         for _ in range(-(-_REPLACED // len(words))):

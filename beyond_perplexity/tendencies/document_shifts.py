@@ -46,6 +46,16 @@ NO_VERDICT = -math.inf
 Inner = LengthShift | ShareShift | NumberShift
 
 
+def rarer_law(counts: np.ndarray, x: float) -> tuple[np.ndarray, np.ndarray]:
+    """Give types (V,) of probability p one like p^(1 + x), by what stays and the law of the rest.
+
+    These are the share of each type that stays and the probabilities of what comes in place of what
+    does not, (V,) each.
+    """
+    kept = (counts / counts.max()) ** x
+    return kept, kept * counts / (kept @ counts)
+
+
 class RankShift(Shift):
     """Rare words become rarer; a sample says how often each document of the population is drawn."""
 
@@ -94,8 +104,7 @@ class RankShift(Shift):
 
     def thinned(self, sample: np.ndarray, rngs: list[np.random.Generator], x: float) -> np.ndarray:
         """Shift the counts of samples, (V, w), in place."""
-        kept = (self._shares / self._shares.max()) ** x
-        law = kept * self._shares / (kept @ self._shares)
+        kept, law = rarer_law(self._shares, x)
         for column, rng in enumerate(rngs if x else []):
             stays = rng.binomial(sample[:, column].astype(np.int64), kept)
             lost = int(sample[:, column].sum() - stays.sum())

@@ -47,7 +47,7 @@ Inner = LengthShift | ShareShift | NumberShift
 
 
 def rarer_law(counts: np.ndarray, x: float) -> tuple[np.ndarray, np.ndarray]:
-    """Give types (V,) of probability p one like p^(1 + x), by what stays and the law of the rest.
+    """Give types (V,) of probability p one like p^(1 + x): what stays, what replaces the rest.
 
     These are the share of each type that stays and the probabilities of what comes in place of what
     does not, (V,) each.

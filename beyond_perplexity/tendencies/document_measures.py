@@ -183,27 +183,29 @@ def cell_comparisons(pair: SampleSetPair) -> Iterator[CellComparison]:
     yield from numbers_of_documents(pair)
 
 
-def randomized_types(how: Measuring) -> dict[MeasureKey, np.ndarray]:
+def randomized_types(how: Measuring, *, tested: bool = True) -> dict[MeasureKey, np.ndarray]:
     """Draw the distances of types by length, and last those of the data: (B + 1,) each.
 
-    Documents of one length are permuted, or groups of as many documents; swaps of groups do not
-    keep lengths, so that there is no draw.
+    Documents of one length are permuted, or groups of as many documents, of which a test compares
+    `type_token.scaled_distance`; swaps of groups do not keep lengths, so that there is no draw.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     seed, n, units = how.seed, how.options.permutations, how.units
     if units is not None and units.scheme == "swaps":
         return found
     for held in types_by_length(how.pair):
-        if units is not None:
-            cells, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
-            found_cells = histogram_draws.permuted_cells(
-                cells, width, held.evaluate, units, n, seed
-            )
-            drawn = found_cells.get(_TESTED, np.zeros(0))
-        else:
+        evaluate, observed = held.evaluate, held.observed()[_TESTED]
+        if units is None:
             purpose = f"permutation/{held.tendency}"
             drawn = type_token.permute_by_length(held.cells, held.counts, n, seed, purpose)
-        found[held.tendency, _TESTED] = np.append(drawn, held.observed()[_TESTED])
+        else:
+            if tested:
+                evaluate = partial(type_token.scaled_distance, held.cells)
+                observed = float(evaluate(*held.counts)[_TESTED])
+            cells, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
+            found_cells = histogram_draws.permuted_cells(cells, width, evaluate, units, n, seed)
+            drawn = found_cells.get(_TESTED, np.zeros(0))
+        found[held.tendency, _TESTED] = np.append(drawn, observed)
     return found
 
 

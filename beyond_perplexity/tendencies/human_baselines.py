@@ -202,7 +202,7 @@ def split_baselines(
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
     measuring = pairs.Measuring.of(few, how, seed)
-    numbers = document_measures.randomized_types(measuring)
+    numbers = document_measures.randomized_types(measuring, tested=False)
     numbers |= document_measures.randomized_numbers(measuring)
     numbers |= randomized_curves(measuring, tested=False)
     draws = {key: drawn[:-1] for key, drawn in numbers.items()}
@@ -241,7 +241,7 @@ def randomized_baselines(
     """Compute mean and band of every distance under the randomizations of its test."""
     how = pairs.Measuring.of(pair, replace(options, permutations=HUMAN_SPLITS), seed)
     draws = randomized_words(how.for_words, tested=False)
-    draws |= document_measures.randomized_types(how.for_words)
+    draws |= document_measures.randomized_types(how.for_words, tested=False)
     draws |= document_measures.randomized_numbers(how)
     draws |= randomized_curves(how, tested=False)
     return _baselines({key: drawn[:-1] for key, drawn in draws.items()})

@@ -319,7 +319,7 @@ def _types(
     held = type_token.restrict(Histogram.of(both, types, np.ones(len(both), int)))
     cells = type_token.LengthCells.of(held)
     first, second = np.split(type_token.type_places(both, types, cells), 2)
-    evaluate = partial(type_token.summarize_lengths, cells, laws={})
+    evaluate = partial(type_token.scaled_distance, cells)
     units, seed = drawn.prompts.permuted(of_words=True), int(drawn.rng.integers(1 << 62))
     of_cells = (first, second), len(held.keys), evaluate
     null = permuted_cells(*of_cells, units, _RANDOMIZED, seed)["ks_empirical"]

@@ -155,6 +155,20 @@ def summarize_lengths(
     return found
 
 
+def scaled_distance(
+    cells: LengthCells, reference: np.ndarray, samples: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Compute ``ks_empirical`` as a test of groups compares it, of documents (..., C).
+
+    A distance of few documents is large by chance, and these change with the groups of a side. With
+    h_t = n m / (n + m), of n and m documents of length t, √h_t D_t is about as large whatever they
+    are; this is its mean over lengths, each weighted with √h_t.
+    """
+    n, m = cells.totals(reference), cells.totals(samples)  # (..., G)
+    scale = np.sqrt(n * m / np.maximum(n + m, 1))
+    return {"ks_empirical": _weighted_mean(scale * ks_between(cells, reference, samples), scale)}
+
+
 def permute_by_length(
     cells: LengthCells, counts: np.ndarray, n: int, seed: int, purpose: str
 ) -> np.ndarray:

@@ -33,8 +33,20 @@ from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows, null_draws
 from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf, rank_order, split_fit
-from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from tests.unit.text_pairs import NO_LIMITS, pair_of, plain_measures, rows_of
+from beyond_perplexity.tendencies.type_token import (
+    HISTOGRAM_OF,
+    LengthCells,
+    scaled_distance,
+    summarize_lengths,
+)
+from tests.unit.text_pairs import (
+    NO_LIMITS,
+    exact_ks,
+    pair_of,
+    plain_measures,
+    rows_of,
+    types_at_lengths,
+)
 from tests.unit.text_pairs import draw_texts as draw
 
 TWO_SIDED = "mean_difference"
@@ -49,6 +61,34 @@ NOT_DRAWN = {
 def measured(first, second):
     found = plain_measures([[text.split() for text in side] for side in (first, second)])
     return {key: math.nan if value is None else float(value) for key, value in found.items()}
+
+
+def scaled_types(first, second):
+    """Average √h D over lengths, each weighted with √h, where h = n m / (n + m): a plain loop."""
+    sides, found = [[text.split() for text in side] for side in (first, second)], {}
+    for name in HISTOGRAM_OF:
+        at = [(len(x) * len(y) / (len(x) + len(y)), x, y) for x, y in types_at_lengths(sides, name)]
+        total = sum(h * exact_ks(x, y) for h, x, y in at)
+        found[name, "ks_empirical"] = total / sum(math.sqrt(h) for h, *_ in at) if at else math.nan
+    return found
+
+
+def test_the_scaled_distance_is_as_large_whatever_side_the_documents_are_on():
+    """Oracle: D of n and m draws of one law is about √(1 / n + 1 / m) times a constant."""
+    rng, cells = (
+        np.random.default_rng(1),
+        LengthCells(np.full(400, 9), np.arange(400), np.zeros(1, int)),
+    )
+    found = {}
+    for n, m in ((200, 200), (40, 360)):
+        sides = (
+            rng.multinomial(n, np.full(400, 1 / 400), 300),
+            rng.multinomial(m, np.full(400, 1 / 400), 300),
+        )
+        plain = summarize_lengths(cells, *sides, {})["ks_empirical"].mean()
+        found[n] = plain, scaled_distance(cells, *sides)["ks_empirical"].mean()
+    assert found[40][0] > 1.5 * found[200][0]
+    assert found[40][1] == pytest.approx(found[200][1], rel=0.05)
 
 
 def without_data(drawn: dict) -> dict:
@@ -87,7 +127,7 @@ def test_permuted_groups_are_all_the_choices_of_groups():
         sides = ([], [])
         for text, code in zip(documents, codes, strict=True):
             sides[code not in chosen].append(text)
-        exact.append(measured(*sides))
+        exact.append(measured(*sides) | scaled_types(*sides))
     assert_same_law(drawn, exact, [key for key in exact[0] if key not in NOT_DRAWN])
     assert exact[0].keys() - drawn.keys() == {("unigram", "tvd")}
 
@@ -696,7 +736,7 @@ def check_draws(draws, null, reference, samples, m, of_words):
             for block in range(m):
                 sides[not label[block]].append(reference[first[block]])
                 sides[not label[m + block]].append(samples[second[block]])
-            expected[place].append(measured(*sides))
+            expected[place].append(measured(*sides) | scaled_types(*sides))
     for key in expected[0][0]:
         if key in NOT_DRAWN | RANKS.keys() or (key[0] in ("unigram", *HISTOGRAM_OF)) != of_words:
             continue

@@ -17,6 +17,7 @@ from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies import measurement_options, measures, pairs, statistics
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT
+from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from tests.unit.small_corpora import write_documents as write_documents
 
@@ -69,6 +70,13 @@ def exact_ks(first, second):
     return max(abs(one - other) for one, other in shares)
 
 
+def types_at_lengths(sides, tendency):
+    """Yield the numbers of types of both sides' documents of each length that both have."""
+    step = pairwise if tendency == "type_token_bigrams" else iter
+    for length in {len(d) for d in sides[0]} & {len(d) for d in sides[1]}:
+        yield [[len(set(step(d))) for d in side if len(d) == length] for side in sides]
+
+
 def plain_measures(sides, counts=None):
     """Compute every permuted measure of two lists of tokenized documents; None for undefined ones.
 
@@ -93,12 +101,10 @@ def plain_measures(sides, counts=None):
         means = [Fraction(sum(held), len(held)) for held in values]
         found[tendency, "mean_difference"] = means[1] - means[0]
         found[tendency, "ks"] = exact_ks(*values)
-    for name, step in (("type_token_unigrams", lambda d: d), ("type_token_bigrams", pairwise)):
-        total, weight = Fraction(0), 0
-        for length in {len(d) for d in sides[0]} & {len(d) for d in sides[1]}:
-            own = [[len(set(step(d))) for d in side if len(d) == length] for side in sides]
-            total += len(own[1]) * exact_ks(*own)
-            weight += len(own[1])
+    for name in HISTOGRAM_OF:
+        at = list(types_at_lengths(sides, name))
+        weight = sum(len(own) for _, own in at)
+        total = sum(len(own) * exact_ks(one, own) for one, own in at)
         found[name, "ks_empirical"] = total / weight if weight else None
     return found
 

@@ -13,13 +13,14 @@ DIFFERS, ALIKE = "differs", "no difference found"
 WITHOUT_VERDICT, UNTESTED = "no verdict", "not tested"
 CANNOT_TELL = "cannot tell"
 TOO_FEW = "too_few_permutations"
-INSIDE_BAND = "inside_band"
+INSIDE_BAND, PARENT_INSIDE = "inside_band", "parent_inside"
 REASON_TEXTS = {
     TOO_FEW: "{draws:,} permutations, where p < {level} in {family} tests needs {needed:,}",
     "few_moved": "only {moved} {what} in either text, fewer than {least}",
     "unlike_sizes": "{what}, as nearly as there are, still differ by a factor of {ratio:.2f} "
     "between the texts, more than {most}",
     INSIDE_BAND: "parts of the human text are as far apart: {value:.4g} is at most {high:.4g}",
+    PARENT_INSIDE: "parts of the human text are as far apart by {parent}",
     "few_groups": "{effective:.1f} effective groups in the {text}, fewer than {least}",
     "few_prompts": "{effective:.1f} effective prompts, or groups of them, fewer than {least}",
     "few_units": "{effective:.1f} effective documents or groups in the {text}, fewer than {least}",
@@ -78,8 +79,8 @@ def cannot_tell(held: Any) -> bool:
 
 
 def within_band(held: Any) -> bool:
-    """Say whether a `reason` is of a distance that two human texts have too."""
-    return _has_code(held, INSIDE_BAND)
+    """Say whether a `reason` is of a distance that two human texts have too, or of its child."""
+    return _has_code(held, INSIDE_BAND) or _has_code(held, PARENT_INSIDE)
 
 
 def is_of_test(held: Any) -> bool:

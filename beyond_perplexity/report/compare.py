@@ -24,6 +24,7 @@ from beyond_perplexity.report.sample_sets import (
     read_sample_sets,
 )
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.tendencies.adjustment import star_warning
 from beyond_perplexity.tendencies.answers import PairedAnswers
 from beyond_perplexity.tendencies.compare_options import CompareOptions, source_of
 from beyond_perplexity.tendencies.curves import curves
@@ -39,12 +40,7 @@ from beyond_perplexity.tendencies.judge import (
     told_of,
 )
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.measures import (
-    measure_rows,
-    measure_table,
-    permuted_told,
-    star_warning,
-)
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table, permuted_told
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.prompt_shifts import prompt_effects
 from beyond_perplexity.tendencies.sensitivity import (

@@ -54,12 +54,13 @@ from beyond_perplexity.tendencies import (
     sensitivity,
     shifts,
 )
+from beyond_perplexity.tendencies.adjustment import adjusted_rows
 from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
 from beyond_perplexity.tendencies.discrepancy import distances, side_weights
 from beyond_perplexity.tendencies.diversity import diversity_rows
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.measures import adjusted_rows, too_few_groups
+from beyond_perplexity.tendencies.measures import too_few_groups
 from beyond_perplexity.verdicts import joined_facts, reason
 
 TOPIC = 0.1  # of the documents are of a topic

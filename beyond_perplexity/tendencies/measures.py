@@ -31,13 +31,7 @@ A value that is not defined (no tokens, a single length, ...) is null. The reduc
 curve to its mean is defined in `type_token`.
 
 Where the samples alone have groups, measures are averaged over draws of one document of each group.
-Primary tests of a sample set are its distances to the reference. A further test of a part of the
-same null is the child of one of them: it is tested once its parent is rejected, at the level that
-the parent had, so that the error over all tests is that of the primary ones (`holm_chains`).
-
-A distance differs only where it also lies above the band of two human texts of its size; the total
-variation, whose test is another one, above their mean. Of curves the test alone decides: what it
-sees may be at another place than the largest difference.
+What is a difference, once all tests are adjusted for, says `adjustment`.
 """
 
 from __future__ import annotations
@@ -45,7 +39,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,28 +49,23 @@ from beyond_perplexity import verdicts
 from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.held_out import held_out_distance
-from beyond_perplexity.inference.p_values import (
-    draw_warning,
-    holm_chains,
-    needed_draws,
-    permutation_p,
-)
-from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, VERDICT_LEVELS, Groups
+from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, Groups
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
+from beyond_perplexity.tendencies.adjustment import HELD_OUT, adjusted_rows
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SIGNED,
-    SIMILARITY,
     TAYLOR,
     TENDENCIES,
     MeasureKey,
     MeasureRow,
     compares_texts,
-    family_of,
     tendencies_of,
 )
 from beyond_perplexity.tendencies.document_curves import curve_rows, randomized_curves
+from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
@@ -135,27 +124,29 @@ _CURVES = tendencies_of("curve", "slope")
 _RANKS = dict.fromkeys((("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")), "clustered")
 _RANKS |= {(TAYLOR, "slope_difference"): "clustered"}
 _UNSOUND = {"swaps": _RANKS | dict.fromkeys(_TYPES, "lengths_not_kept"), "draws": _RANKS}
-# Measure -> the measure of the same tendency whose child it is.
-PARENTS = {
-    SIGNED: "ks",
-    SIMILARITY: "mmd",
-    "tvd_1000": "tvd",
-    "max_difference_known": "max_difference",
-}
-_HELD_OUT = "tested by the held-out distance"
 
 
 def without_verdict(pair: SampleSetPair, tendency: str) -> str:
     """Return the reason why the groups of a pair allow no verdict on a tendency, or nothing.
 
-    Groups count by what a measure weighs them with: tokens for words and types, else documents.
+    Groups count by what a measure weighs them with: tokens for words and types, else the documents
+    that have a number.
     """
     if pair.documents is None:
         return ""
     lengths = pair.of_words.document_lengths
     if not _is_of_words(tendency):
-        lengths = np.ones(len(lengths[0])), np.ones(len(lengths[1]))
+        first, second = (_with_number(pair, tendency, sample_set) for sample_set in (0, 1))
+        lengths = first, second
     return too_few_groups(pair.groups, lengths, "few_prompts" if pair.prompted else "few_groups")
+
+
+def _with_number(pair: SampleSetPair, tendency: str, sample_set: int) -> np.ndarray:
+    """Weigh the documents of a text, 0 where one is too short for a tendency: (D,)."""
+    assert pair.documents is not None
+    held, sized = pair.documents.values(sample_set), pair.sizes.get(tendency)
+    values = held.get(sized.name if sized else tendency, held[LENGTH])
+    return (values.reshape(len(values), -1)[:, 0] != ABSENT).astype(float)
 
 
 def _is_of_words(tendency: str) -> bool:
@@ -202,11 +193,14 @@ def permuted_told(pair: SampleSetPair, given: Groups) -> str:
 def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
     """Fill in the p-values of a sample set's rows; where a verdict is withheld `note` says why.
 
-    Without permutations nothing is tested; a text against itself has p = 1 in every row.
+    Without permutations nothing is tested; a text against itself has p = 1 in every row. Too few
+    groups have no limits either.
     """
     pair, words_of = how.pair, how.pair.of_words
+    why = {name: without_verdict(pair, name) for name in {row.tendency for row in rows}}
+    rows = [x._replace(low=math.nan, high=math.nan) if why[x.tendency] else x for x in rows]
     if not how.options.permutations:
-        return list(rows)
+        return rows
     values = {row.key: row.value for row in rows if compares_texts(row.measure)}
     words = word_measures.observed_words(how.for_words)
     observed = values | {key: value for key, value in words.items() if key in values}
@@ -215,7 +209,6 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
         untested = () if pair.documents is not None else ("rank_frequency", "unigram")
         equal = {key for key in observed if key[0] not in untested}
         return [row._replace(p_value=1.0) if row.key in equal else row for row in rows]
-    why = {name: without_verdict(pair, name) for name, _ in observed}
     p_values = dict[MeasureKey, float]()
     if not all(why.values()):
         for key, drawn in null_draws(how).items():
@@ -261,7 +254,7 @@ def _tested_row(
         return row._replace(p_value=math.nan, reason=why or row.reason)
     row = row._replace(p_value=p_values.get(row.key, row.p_value))
     if row.key == _TVD and not math.isnan(row.p_value):
-        return row._replace(fact=verdicts.joined_facts(_HELD_OUT, row.fact))
+        return row._replace(fact=verdicts.joined_facts(HELD_OUT, row.fact))
     scheme = permuted_units.scheme_of(how.pair.groups)
     if scheme == "documents" or row.key not in p_values:
         return row
@@ -269,90 +262,6 @@ def _tested_row(
     if scheme == "draws":
         permuted = "one_draw" if row.key in _TYPES else f"draws {permuted_units.GROUP_DRAWS}"
     return row._replace(permuted=permuted)
-
-
-def _chains(tested: Iterable[MeasureKey]) -> list[list[MeasureKey]]:
-    """Put every child behind its parent; one whose parent has no test is a primary test."""
-    chains = dict[MeasureKey, list[MeasureKey]]()
-    for key in sorted(tested, key=lambda key: key[1] in PARENTS):
-        parent = key[0], PARENTS.get(key[1], key[1])
-        chains.setdefault(parent if parent in chains else key, []).append(key)
-    return list(chains.values())
-
-
-def adjusted_p_values(
-    p_values: Mapping[MeasureKey, float], sample_sets: int = 1
-) -> dict[MeasureKey, float]:
-    """Adjust the p-values of a sample set by tendency and measure; NaN where there is no test."""
-    chains = _chains(key for key, p in p_values.items() if not math.isnan(p))
-    found = holm_chains([[p_values[key] for key in chain] for chain in chains], sample_sets)
-    both = zip(chains, found, strict=True)
-    return {key: p for chain, own in both for key, p in zip(chain, own, strict=True)}
-
-
-def adjusted_rows(
-    rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1
-) -> list[MeasureRow]:
-    """Fill in the adjusted p-values of a sample set, and what says which stars can appear.
-
-    A distance that two human texts of its size have too is no difference, whatever its p-value.
-    The tests of each `family` of tendencies are adjusted for by themselves.
-    """
-    found: dict[MeasureKey, MeasureRow] = {}
-    for own in _families(rows):
-        held = _adjusted_family(own, permutations, sample_sets)
-        found |= {row.key: row for row in held}
-    return [found[row.key] for row in rows]
-
-
-def _families(rows: Sequence[MeasureRow]) -> list[list[MeasureRow]]:
-    """Put the rows together whose tests are one family."""
-    found = defaultdict[str, list[MeasureRow]](list)
-    for row in rows:
-        found[family_of(row.tendency)].append(row)
-    return list(found.values())
-
-
-def _adjusted_family(
-    rows: Sequence[MeasureRow], permutations: int, sample_sets: int
-) -> list[MeasureRow]:
-    adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, sample_sets)
-    family, drawn = _family(rows, sample_sets), _family(_drawn(rows), sample_sets)
-    needed = needed_draws(drawn, VERDICT_LEVELS[0], permutations)
-    numbers = {"draws": permutations, "level": VERDICT_LEVELS[0], "family": drawn}
-    few = verdicts.reason(verdicts.TOO_FEW, **numbers, needed=needed) if needed else ""
-    found = []
-    for row in rows:
-        if row.key in adjusted:
-            # What is left out is of rows that are adjusted anew.
-            old = "" if verdicts.is_of_test(row.reason) else row.reason
-            row = row._replace(reason=few if few and _drawn([row]) else old)
-            # The held-out distance finds more than the distance that is shown, which is above the
-            # baseline on average where the texts differ, however far the band reaches.
-            most = row.baseline_high if _drawn([row]) else row.baseline
-            banded = row.tendency not in tendencies_of("curve", "pairs") and row.value <= most
-            if banded and adjusted[row.key] < VERDICT_LEVELS[0]:
-                inside = verdicts.reason(verdicts.INSIDE_BAND, value=row.value, high=most)
-                row = row._replace(reason=inside)
-            row = row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
-        found.append(row)
-    return found
-
-
-def star_warning(rows: Sequence[MeasureRow], permutations: int, sample_sets: int = 1) -> str:
-    """Say which stars so few permutations cannot give to the rows of a sample set, or nothing."""
-    sizes = [_family(_drawn(own), sample_sets) for own in _families(rows)]
-    return draw_warning(max(sizes, default=0), permutations, "permutations")
-
-
-def _drawn(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
-    """Leave out the held-out distance: its p needs no draws, and a small one is of no other's."""
-    return [row for row in rows if not row.fact.startswith(_HELD_OUT)]
-
-
-def _family(rows: Sequence[MeasureRow], sample_sets: int) -> int:
-    """Count the primary tests of so many sample sets with these rows."""
-    return sample_sets * len(_chains(row.key for row in rows if not math.isnan(row.p_value)))
 
 
 def _described(how: Measuring) -> Iterator[MeasureRow]:

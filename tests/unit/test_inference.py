@@ -28,7 +28,7 @@ from beyond_perplexity.inference.halves import Baseline, Halving
 from beyond_perplexity.inference.limits import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.permuted_units import GROUP_DRAWS, GroupDraws
-from beyond_perplexity.tendencies import document_measures, measures, pairs, power_laws
+from beyond_perplexity.tendencies import adjustment, document_measures, measures, pairs, power_laws
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows, null_draws
@@ -395,6 +395,22 @@ def test_too_few_groups_or_blocks_give_no_verdict(sizes, groups, said):
         assert math.isnan(rows[key].p_value)
         assert math.isnan(rows[key].p_adjusted)
         assert said in rows[key].note
+    of_documents = [row for (tendency, _), row in rows.items() if tendency == "length"]
+    assert all(math.isnan(row.low) and math.isnan(row.high) for row in of_documents)
+
+
+def test_groups_count_by_the_documents_that_are_long_enough():
+    """Half of the documents are long, and these are of 8 of the 48 groups of either text."""
+    texts, codes = [], np.repeat(np.arange(48), [15] * 8 + [3] * 40)
+    for seed in (3, 4):
+        long, short = draw(seed, 120, mean=40, least=32), draw(seed + 9, 120, mean=4)
+        texts.append([*long, *short])
+    rows = rows_of(*texts, (codes, codes))
+    said = "no verdict: 8.0 effective groups in the reference, fewer than 20"
+    for key in (("burstiness", "ks"), ("recurrence", "max_difference")):
+        assert rows[key].note.startswith(said), key
+        assert math.isnan(rows[key].p_value)
+    assert rows["length", "ks"].verdict != verdicts.WITHOUT_VERDICT
 
 
 def test_swaps_give_verdicts_where_they_are_sound_and_rows_say_what_was_permuted():
@@ -477,7 +493,7 @@ def test_holm_is_that_of_hand_and_children_follow_their_parents():
     given |= {("unigram", "tvd"): 0.04, ("unigram", "tvd_1000"): 0.001}
     given |= {("unigram", "max_difference"): math.nan, ("unigram", "max_difference_known"): 0.03}
     # Three primary tests: a child whose parent has no test is one of its own.
-    assert measures.adjusted_p_values(given) == pytest.approx(
+    assert adjustment.adjusted_p_values(given) == pytest.approx(
         {
             ("length", "ks"): 0.03,
             ("length", TWO_SIDED): 0.5,
@@ -508,38 +524,64 @@ def test_what_permutations_cannot_reach_is_said():
     def rows(p, n):
         return [MeasureRow(f"t{i}", "ks", 0.1, p_value=p) for i in range(n)]
 
-    warning = measures.star_warning
+    warning = adjustment.star_warning
     for n, draws in ((8, 1999), (8, 1600), (10, 2000)):
         assert warning(rows(0.5, n), draws) == ""
     assert "1,600 are needed" in warning(rows(0.5, 8), 1599)  # 8 / 1600 = .005
     assert warning(rows(0.5, 11), 1999).startswith("1,999 permutations cannot")
     assert "2,200 are needed" in warning(rows(0.5, 11), 1999)
     assert "p < 0.05 in a family of 16" in warning(rows(0.5, 8), 199, sample_sets=2)
-    adjusted = measures.adjusted_rows(rows(0.001, 11), 999)
+    adjusted = adjustment.adjusted_rows(rows(0.001, 11), 999)
     assert adjusted[0].p_adjusted == pytest.approx(0.011)
     assert "2,200" in adjusted[0].note
     # Holm: 11 tests of B permutations reach 11 / (B + 1), which is below .05 from B = 220 on.
     for draws, said in ((219, "cannot tell"), (220, "no difference found")):
-        at_least = measures.adjusted_rows([*rows(1 / (draws + 1), 10), *rows(0.7, 11)[10:]], draws)
+        at_least = adjustment.adjusted_rows(
+            [*rows(1 / (draws + 1), 10), *rows(0.7, 11)[10:]], draws
+        )
         assert at_least[-1].verdict == said
         assert {row.verdict for row in at_least} == {said, "differs" if draws == 220 else said}
-    few = measures.adjusted_rows(rows(0.05, 4), 19)
+    few = adjustment.adjusted_rows(rows(0.05, 4), 19)
     assert few[0].reason.startswith('{"code": "too_few_permutations"')
     said = verdicts.reason_text(few[0].reason)
     assert said == "19 permutations, where p < 0.05 in 4 tests needs 80"
     assert few[0].note == warning(few, 19)
     # The held-out distance draws nothing; beside its small p 4 others reach 4 / 100.
-    held_out = MeasureRow("u", "tvd", 0.1, p_value=1e-9, fact=measures._HELD_OUT)
+    held_out = MeasureRow("u", "tvd", 0.1, p_value=1e-9, fact=adjustment.HELD_OUT)
     for draws, said in ((99, "differs"), (79, "cannot tell")):
-        found = measures.adjusted_rows([held_out, *rows(1 / (draws + 1), 4)], draws)
+        found = adjustment.adjusted_rows([held_out, *rows(1 / (draws + 1), 4)], draws)
         assert [row.verdict for row in found] == ["differs", *[said] * 4]
     # Rows of a table that are adjusted anew, with as many draws as it takes.
-    assert {row.reason for row in measures.adjusted_rows(few, 80)} == {""}
+    assert {row.reason for row in adjustment.adjusted_rows(few, 80)} == {""}
     for size in range(1, 40):
         for level in (0.05, 0.005):
             needed = p_values.needed_draws(size, level, 1)
             enough = (B for B in range(1, 9000) if size * 1000 < round(level * 1000) * (B + 1))
             assert (needed or 1) == next(enough)
+
+
+def test_inside_the_band_of_two_human_texts_nothing_differs():
+    """Of a distance, and of the mean behind it; the total variation only has to exceed the mean."""
+
+    def verdicts_of(value):
+        band = {"baseline": 0.1, "baseline_low": 0.05, "baseline_high": 0.2}
+        rows = [
+            MeasureRow("length", "ks", value, p_value=0.001, **band),
+            MeasureRow("length", TWO_SIDED, 3.0, p_value=0.001),
+            MeasureRow("unigram", "tvd", value, p_value=1e-9, fact=adjustment.HELD_OUT, **band),
+            MeasureRow("recurrence", "max_difference", value, p_value=0.001, **band),
+        ]
+        found = adjustment.adjusted_rows(rows, 999)
+        assert all(row.p_adjusted < 0.01 for row in found)
+        return [row.verdict for row in found], [row.note for row in found]
+
+    differs, alike = verdicts.DIFFERS, verdicts.ALIKE
+    assert verdicts_of(0.21)[0] == [differs] * 4
+    found, notes = verdicts_of(0.2)
+    assert found == [alike, alike, differs, differs]
+    assert notes[0] == "parts of the human text are as far apart: 0.2 is at most 0.2"
+    assert notes[1] == "parts of the human text are as far apart by ks"
+    assert verdicts_of(0.1)[0] == [alike, alike, alike, differs]
 
 
 def test_few_documents_say_what_is_missing_and_the_largest_difference_its_word(monkeypatch):

@@ -99,6 +99,7 @@ rule write_overview:
         **FINDINGS,
         extractions=EXTRACTIONS,
         perplexities=PERPLEXITIES,
+        differences=RUN.report.differences(),
         measures=MEASURES,
         sensitivity=RUN.report.sensitivities(),
         estimates=PLAN.estimate_files("estimates"),
@@ -125,6 +126,7 @@ rule write_overview:
         python -m scripts.write_overview \
             --extractions {input.extractions:q} \
             --perplexities {input.perplexities:q} \
+            --differences {input.differences:q} \
             --measures {input.measures:q} \
             --sensitivity {input.sensitivity:q} \
             --compared {params.compared:q} \

@@ -9,6 +9,7 @@ from beyond_perplexity import arguments, errors, foreign_text, signature
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.tendencies.adjustment import star_warning
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.definitions import MeasureKey
 from beyond_perplexity.tendencies.document_files import DocumentFiles
@@ -24,7 +25,7 @@ from beyond_perplexity.tendencies.measurement_options import (
     SampleSizeOptions,
     check_inputs,
 )
-from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.novelty import with_novelty
 from beyond_perplexity.tendencies.pairs import SampleSetPair, paired
 from beyond_perplexity.tendencies.statistics import (

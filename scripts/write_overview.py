@@ -17,6 +17,7 @@ PAPERS = ("contrastive", "semantics", "relations")
 @job(
     needed("--extractions", "extraction.json of every corpus", nargs="+"),
     flag("--perplexities", "perplexity JSON of every model", nargs="*", default=[]),
+    flag("--differences", "perplexity differences of every corpus", nargs="*", default=[]),
     flag("--measures", "measures of every source", nargs="*", default=[]),
     flag("--sensitivity", "sensitivity of every corpus, in order", nargs="*", default=[]),
     flag(
@@ -47,6 +48,7 @@ def main(options: Given) -> None:
         read_input("estimates", options.estimates),
         options.figures,
         {paper: findings.read_findings(getattr(options, paper)) for paper in PAPERS},
+        read_input("perplexity_differences", options.differences),
     )
     write_text(options.output, text)
     if options.benchmarks and options.resources:

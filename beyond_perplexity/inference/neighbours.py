@@ -2,7 +2,8 @@
 
 Tests take documents for exchangeable. Paragraphs of a page, answers to one prompt and repeated
 texts are not, and a file in their order betrays them. The statistic is the mean cosine of adjacent
-documents; the test is exact for independent documents of any kind and length.
+documents, or the correlation of adjacent numbers by their ranks; the test is exact for independent
+documents of any kind and length.
 
 V types, n documents of a block.
 """
@@ -15,19 +16,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from beyond_perplexity.inference.correlations import average_ranks
 from beyond_perplexity.random_streams import stream
+from beyond_perplexity.verdicts import joined_facts
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 NEIGHBOUR_BLOCK = 1_000  # documents that are permuted among each other, at most
 NEIGHBOUR_LEVEL = 0.001
+NEIGHBOURS = 4_000  # documents whose order is tested
+_COPIED = 0.01  # of the long documents: more copies are no chance
+_LONG = 40  # bytes from which on a text is not repeated by chance
+_RUNS = 40  # runs of documents that are offered as groups: a test needs 20
 _PERMUTATIONS = 1_999
 _FREQUENT = 0.5  # a word in more of the documents tells little of any
 
 
 class NeighbourTest(NamedTuple):
-    """The mean cosine of adjacent documents and that of random pairs, NaN of fewer than two.
+    """The mean cosine of adjacent documents, or the rank correlation of adjacent numbers, and that
+    of random pairs; NaN of fewer than two.
 
     The p-value is one-sided, and NaN with fewer than three documents.
     """
@@ -40,6 +48,59 @@ class NeighbourTest(NamedTuple):
     def alike(self) -> bool:
         """Whether adjacent documents are more alike than random ones, at `NEIGHBOUR_LEVEL`."""
         return self.p_value <= NEIGHBOUR_LEVEL
+
+    def told(self, n: int, name: str, option: str) -> str:
+        """Say what was found in n documents and what is to be done; empty where they differ.
+
+        `name` is the statistic's, `option` what takes documents in a row as a group.
+        """
+        if not self.alike:
+            return ""
+        told = f"{name} {self.similarity:.3f}, of random pairs {self.expected:.3f}"
+        todo, size = "name their groups", -(-n // _RUNS)
+        if size > 1:
+            todo += f", or take {size:,} documents in a row as one ({option} {size})"
+        return f"documents side by side are alike ({told}, p = {self.p_value:.2g}): {todo}"
+
+
+def told_of_copies(keys: np.ndarray, what: str) -> str:
+    """Say which share of the documents of `what` or more repeat an earlier one, by their keys,
+    (D,); empty where that may be chance."""
+    share = 1 - len(np.unique(keys)) / len(keys) if len(keys) else 0.0
+    if share <= _COPIED:
+        return ""
+    return (
+        f"{share:.1%} of the documents of {what} or more repeat an earlier one: where a text was "
+        "copied, not written anew, leave copies out or name them as groups"
+    )
+
+
+def number_test(values: np.ndarray, seed: int = 0) -> NeighbourTest:
+    """Test the same of a number a document, float, (D,): Spearman's correlation with the next one.
+
+    Of at most `NEIGHBOURS` documents, in blocks that all are permuted alike by the stream (`seed`,
+    ``"neighbours"``).
+    """
+    n = min(len(values), NEIGHBOUR_BLOCK)
+    if n < 3:
+        return NeighbourTest(math.nan, math.nan, math.nan)
+    kept = values[: min(len(values), NEIGHBOURS) // n * n].reshape(-1, n)
+    ranks = average_ranks(kept.T).T - (n + 1) / 2
+    rng, sums = stream(seed, "neighbours"), np.zeros(_PERMUTATIONS + 1)
+    orders = np.stack([np.arange(n), *(rng.permutation(n) for _ in range(_PERMUTATIONS))])
+    for block in ranks:
+        moved = block[orders]
+        sums += np.einsum("bi,bi->b", moved[:, :-1], moved[:, 1:])
+    spread = float(np.square(ranks).sum()) or 1.0
+    p_value = float(np.mean(sums >= sums[0] - 1e-9 * spread))
+    return NeighbourTest(float(sums[0]) / spread, -1 / n, p_value)
+
+
+def told_of_scores(rates: np.ndarray, keys: np.ndarray, sizes: np.ndarray) -> str:
+    """Say what a score a byte, (D,), tells of documents without groups, of so many bytes and with
+    keys of their texts; empty where they do not seem to depend on each other."""
+    beside = number_test(rates).told(len(rates), "rank correlation", "group size")
+    return joined_facts(beside, told_of_copies(keys[sizes >= _LONG], f"{_LONG} bytes"))
 
 
 def _cosines(counts: csr_matrix) -> np.ndarray:

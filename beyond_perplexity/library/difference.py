@@ -21,8 +21,8 @@ from beyond_perplexity.storage.shards import ParquetInput
 from beyond_perplexity.storage.table_files import HeldTable
 
 _PASSED = (
-    *("field", "group_column", "cleaned", "tokenized", "context_length", "no_count_eos"),
-    "tokenizer",
+    *("field", "group_column", "group_size", "cleaned", "tokenized", "context_length"),
+    *("no_count_eos", "tokenizer"),
 )
 Sources = list[tuple[str, str]]  # path and name of each model
 
@@ -67,7 +67,7 @@ def locate(
     paths, names = zip(*sources, strict=True)
     accounts = [None if is_own else Account(path, "tokens") for path in paths]
     reference = None if given.frequencies is None else _words_of(Path(given.frequencies), given)
-    parts, tables = compare_tokens(paths, names, reference, accounts)
+    parts, tables = compare_tokens(paths, names, reference, accounts, given.group_size)
     files = []
     for path, table in zip(paths, tables, strict=True):
         with ParquetInput(path) as file:

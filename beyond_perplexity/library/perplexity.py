@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import extras_named
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.library import calls
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.served.protocols import ASKED
@@ -86,6 +87,8 @@ def perplexity(given: ScoringOptions) -> Result:
     texts = calls.text_source(given.texts, "texts", given.groups, **named)
     settled = replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
     summary, documents = _score(settled)
+    if summary["dependence"]:
+        remark(f"warning: {summary['dependence']}")
     tables = {"documents": documents} if documents is not None else {}
     table, text = partial(perplexity_by_unit, summary), partial(_text, summary)
     return Result("perplexity", table, text=text, summary=summary, tables=tables)

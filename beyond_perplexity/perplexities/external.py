@@ -31,7 +31,7 @@ from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_se
 from beyond_perplexity.ngrams.spelling_model import find_spelling_model, load_spelling_model
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.score_files import tokens_table
-from beyond_perplexity.perplexities.scored_texts import filled_documents, group_field
+from beyond_perplexity.perplexities.scored_texts import filled_documents, group_field, group_of
 from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
 from beyond_perplexity.perplexities.words import word_surprisals
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES, TOKEN_SCORES, WORD_SURPRISALS
@@ -192,7 +192,7 @@ def _load_arpa(options: ScoringOptions) -> Scoring:
     model, vocabulary = open_arpa(path, options.device)
     groups, rule = group_field(options), UnknownRule(options.unk_as, options.unk_as_unknown)
     lines = enumerate(read_grouped_sentences(options.texts, rule, groups, options.field))
-    texts = (ScoredText(place, text, group) for place, (text, group) in lines)
+    texts = (ScoredText(k, text, group_of(k, group, options)) for k, (text, group) in lines)
     return Scoring(options, model, vocabulary, texts, "cleaned", None, path)
 
 

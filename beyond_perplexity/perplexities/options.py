@@ -17,6 +17,17 @@ from beyond_perplexity.arguments import (
 from beyond_perplexity.models.served.protocols import ServedOptions
 
 
+def group_size_option() -> int:
+    """Declare how many documents in a row belong together where none is said to."""
+    return option(
+        1,
+        "documents in a row that make a group, where they name none (default: 1)",
+        least=1,
+        most=MOST_COUNT,
+        more="Such as paragraphs of a book, which resemble those beside them.",
+    )
+
+
 @dataclass(frozen=True)
 class ScoringOptions(ServedOptions):
     """What is scored, and how; `texts` are a path or, for the scoring itself, `HeldTexts`."""
@@ -92,6 +103,7 @@ class ScoringOptions(ServedOptions):
     group_column: str | None = option(
         None, "field or column of the documents that belong together (default: group)"
     )
+    group_size: int = group_size_option()
     per_document: bool | str | Path = option(
         True,
         "Parquet file to write, one row a document",
@@ -158,6 +170,7 @@ class PairOptions:
     group_column: str | None = option(
         None, "field or column of the documents that belong together (default: group)"
     )
+    group_size: int = group_size_option()
     cleaned: bool = option(False, "clean the text as the models' corpus")
     tokenized: bool = option(False, "the text is cleaned already")
     context_length: int | None = option(

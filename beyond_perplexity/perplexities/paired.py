@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.p_values import holm, student_quantile
+from beyond_perplexity.inference.neighbours import told_of_scores
+from beyond_perplexity.inference.p_values import holm, student_quantile, student_tail
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.score_files import FileScores, document_groups, same_documents
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.signature import PARTS, parts_of, refuse_mixed, sign
 from beyond_perplexity.verdicts import joined_facts
@@ -30,6 +32,32 @@ NO_GROUPS = "there are no pages or groups: each document is one"
 _SAME = "both give every document the same likelihood"
 
 _Row = dict[str, Any]
+
+
+def minimum_detectable(numerators: np.ndarray, denominators: np.ndarray) -> tuple[float, float]:
+    """Return the smallest true difference that one half of the groups promises to find, and the
+    power that it has by the other half, (G,) each; NaN where a half has too few groups."""
+    order = stream(0, "minimum_detectable").permutation(len(numerators))
+    first, second = np.array_split(order, 2)
+    tests = [intervals.ratio_test(numerators[own], denominators[own]) for own in (first, second)]
+    if any(math.isnan(test.interval.low) for test in tests):
+        return math.nan, math.nan
+    promised = smallest_found(tests[0])
+    reached = power_at(tests[1], promised * math.sqrt(len(first) / len(second)))
+    return promised * math.sqrt(len(first) / len(order)), reached
+
+
+def power_at(difference: intervals.RatioTest, true: float) -> float:
+    """Return how often a test of level .05 finds a true difference, of either sign alike.
+
+    By the interval of a difference that was seen: so often lies an estimate, whose error is that
+    of this one, beyond the limit of the test.
+    """
+    found = difference.interval
+    beyond = np.array([found.value - found.low, found.high - found.value]) - true
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tails = student_tail(beyond / found.standard_error, np.full(2, difference.df))
+    return float(tails.mean())
 
 
 def smallest_found(difference: intervals.RatioTest) -> float:
@@ -150,24 +178,39 @@ def _row(**known: object) -> _Row:
 
 
 def _ratio_row(
-    bits: np.ndarray, sizes: np.ndarray, groups: np.ndarray, free: Sequence[str]
+    bits: np.ndarray,
+    sizes: np.ndarray,
+    groups: np.ndarray,
+    keys: np.ndarray,
+    free: Sequence[str],
 ) -> _Row:
-    """Make the row of a ratio of sums (D,), less the names; `free` are models without spellings."""
+    """Make the row of a ratio of sums (D,), less the names; `keys` are of texts, and `free` models
+    without spellings."""
     numerators, denominators = intervals.sum_groups(groups, bits, sizes)
     test = intervals.ratio_test(numerators, denominators)
     found = test.interval
     few = math.isnan(found.low)
     row = _row(**found.columns("value", "low", "high"), p_value=intervals.finite(test.p_value))
     row |= {"groups": found.groups, "groups_effective": found.effective}
-    row["detectable"] = None if few else smallest_found(test)
+    both = map(intervals.finite, minimum_detectable(numerators, denominators))
+    row["detectable"], row["power"] = both
     alone = found.groups == len(bits)
     if not alone:
         beside = intervals.ratio_test(bits, sizes).interval
         limits = map(intervals.finite, (beside.low, beside.high))
         row["low_by_document"], row["high_by_document"] = limits
-    notes = FEW_GROUPS if few else "", NO_GROUPS if alone else ""
+    notes = [FEW_GROUPS] if few else []
+    if alone:
+        notes += [NO_GROUPS, told_of_scores(bits / sizes, keys, sizes)]
     spelling = f"{', '.join(free)}: the spelling of unknown words is not penalized" if free else ""
     return row | {"documents": len(bits), "note": joined_facts(*notes, spelling)}
+
+
+def _text_keys(files: Sequence[FileScores]) -> np.ndarray:
+    """Return a key of the text of each document: its hash, or its size and all likelihoods."""
+    known = [one.columns["text_hash"] for one in files if "text_hash" in one.columns]
+    parts = known[:1] or [files[0].columns["bytes"], *(one.log_likelihood for one in files)]
+    return np.unique(np.stack(parts), axis=1, return_inverse=True)[1].ravel()
 
 
 def _compare(
@@ -175,19 +218,20 @@ def _compare(
 ) -> list[_Row]:
     """Make the rows of models that are scored on the same text."""
     files = same_documents(files)
-    groups = document_groups(files)
+    groups = document_groups(files, options.group_size)
     called = [names[one.path] for one in files]
     free = [[name] if one.free else [] for name, one in zip(called, files, strict=True)]
     sizes = files[0].columns["bytes"] + int(options.count_eos)
     bits = [-one.log_likelihood / math.log(2) for one in files]
+    given = sizes, groups, _text_keys(files)
     rows = []
     for place, held in enumerate(files):
         own = {"first": called[place], "open_vocabulary": held.open_vocabulary}
-        own |= {"p_value": None, "detectable": None}
-        rows.append(_ratio_row(bits[place], sizes, groups, free[place]) | own)
+        own |= {"p_value": None, "detectable": None, "power": None}
+        rows.append(_ratio_row(bits[place], *given, free[place]) | own)
     for one, two in combinations(range(len(files)), 2):
-        row = _ratio_row(bits[one] - bits[two], sizes, groups, free[one] + free[two])
+        row = _ratio_row(bits[one] - bits[two], *given, free[one] + free[two])
         if np.array_equal(files[one].log_likelihood, files[two].log_likelihood):
-            row |= {"detectable": None, "note": joined_facts(_SAME, row["note"])}
+            row |= {"detectable": None, "power": None, "note": joined_facts(_SAME, row["note"])}
         rows.append(row | {"first": called[one], "second": called[two]})
     return rows

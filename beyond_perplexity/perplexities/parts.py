@@ -103,8 +103,8 @@ _Row = dict[str, Any]
 class Parts:
     """Bits of documents under some models, by class; a few numbers a document are held."""
 
-    def __init__(self, names: Sequence[str], ranks: Mapping[str, int]) -> None:
-        self.names, self._ranks = list(names), ranks
+    def __init__(self, names: Sequence[str], ranks: Mapping[str, int], group_size: int = 1) -> None:
+        self.names, self._ranks, self._group_size = list(names), ranks, group_size
         self._bits = [array("d") for _ in names]  # by document, then class
         self._sizes = array("q")
         self._groups = array("q")
@@ -147,7 +147,7 @@ class Parts:
             heapq.heappush(carriers, (abs(totals[i] - totals[j]), -len(self._groups), name))
             if len(carriers) > MOST_DOCUMENTS:
                 heapq.heappop(carriers)
-        self._groups.append(unit_key(item, len(self._groups)))
+        self._groups.append(unit_key(item, len(self._groups) // self._group_size))
 
     @staticmethod
     def _by_class(classes: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -231,11 +231,13 @@ def compare_tokens(
     names: Sequence[str],
     reference: Iterable[str] | None = None,
     accounts: Sequence[Account | None] = (),
+    group_size: int = 1,
 ) -> tuple[pa.Table, list[pa.Table]]:
     """Compare files of ``token_scores``, of the same documents in order: the parts of differences,
-    by how frequent words are in `reference` (None: the text), and each file's documents."""
+    by how frequent words are in `reference` (None: the text), and each file's documents, of which
+    `group_size` in a row are a group where they name none."""
     texts = reference or (document.item.text for document in read_tokens(paths[0]))
-    parts = Parts(names, word_ranks(texts))
+    parts = Parts(names, word_ranks(texts), group_size)
     rows: list[list[_Row]] = [[] for _ in paths]
     readers = [read_tokens(*each) for each in zip_longest(paths, accounts)]
     for documents in zip_longest(*readers):

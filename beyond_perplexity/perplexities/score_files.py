@@ -235,18 +235,24 @@ def same_documents(files: Sequence[FileScores]) -> list[FileScores]:
     return list(files)
 
 
-def document_groups(files: Sequence[FileScores]) -> np.ndarray:
+def document_groups(files: Sequence[FileScores], size: int = 1) -> np.ndarray:
     """Return the group, or page, of every document of files in one order, int64, (D,), of whichever
-    file names them, else each its own; files that differ are an `InputError`."""
+    file names them, else `size` in a row; files that differ are an `InputError`, and so is a size
+    beside names."""
     for name in _GROUPS:
         grouped = [one for one in files if name in one.columns]
         for other in grouped[1:]:
             differ = grouped[0].columns[name] != other.columns[name]
             if differ.any():
                 _refuse(other, grouped[0], differ, f"another {name}")
+        if grouped and size > 1:
+            raise InputError(
+                f"{grouped[0].path}: column '{name}' has the groups of its documents; leave the "
+                "group size out"
+            )
         if grouped:
             return grouped[0].columns[name]
-    return np.arange(len(files[0].rows))
+    return np.arange(len(files[0].rows)) // size
 
 
 def _refuse(other: FileScores, first: FileScores, differ: np.ndarray, what: str) -> NoReturn:

@@ -57,6 +57,12 @@ def group_field(options: ScoringOptions) -> GroupField:
     return GroupField(options.group_column or "group", options.group_column is not None, _WHO)
 
 
+def group_of(place: int, group: str | None, options: ScoringOptions) -> str | None:
+    """Return the group of a document, which may be those in a row with it."""
+    size = options.group_size
+    return str(place // size) if group is None and size > 1 else group
+
+
 def filled_documents(
     options: ScoringOptions, cleaning: Preprocessing | None, account: Account | None = None
 ) -> Iterator[ScoredText]:
@@ -65,6 +71,6 @@ def filled_documents(
     given = cleaning, group_field(options), options.field, account
     for place, (text, group) in enumerate(read_grouped(options.texts, *given)):
         if text.strip():
-            yield ScoredText(place, text, group)
+            yield ScoredText(place, text, group_of(place, group, options))
         else:
             account.left_out[NO_TOKEN] += 1

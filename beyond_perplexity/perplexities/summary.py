@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import intervals
+from beyond_perplexity.inference.neighbours import told_of_scores
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.models.token_scores import TokenScores
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
@@ -162,11 +163,12 @@ _SUMMED += ("unknown", "impossible")
 
 class Totals:
     """Numbers of documents, of which every perplexity is made, logarithms in nats, NaN with
-    spellings without a spelling model; `groups` are keys of their groups, else pages."""
+    spellings without a spelling model; `groups` are keys of their groups, else pages, `texts` those
+    of their texts."""
 
     def __init__(self) -> None:
         self.columns = {name: array("d") for name in _SUMMED}
-        self.groups = array("q")
+        self.groups, self.texts = array("q"), array("q")
 
     def add(self, row: DocumentRow) -> None:
         """Add one document."""
@@ -174,6 +176,7 @@ class Totals:
             value = getattr(row, name)
             column.append(math.nan if value is None else value)
         self.groups.append(unit_key(row, len(self.groups)))
+        self.texts.append(row.text_hash)
 
     def sums(self) -> dict[str, float]:
         """Add up every column in the order of the documents."""
@@ -266,6 +269,7 @@ def summarize(
     vocabularies. ``interval`` is over groups or pages, where there are any
     (`inference.intervals.ratio_test`), ``interval_by_document`` over documents. A unit with too few
     ``effective_groups`` has no limits, one that is not known is null, and ``note`` says why.
+    ``dependence`` says where documents without groups seem to depend on each other.
     """
     sums, groups, documents = totals.sums(), np.asarray(totals.groups), len(totals.groups)
     extra = documents * (count_eos + count_bos)
@@ -294,7 +298,12 @@ def summarize(
         else {"kind": vocabulary.kind, "size": vocabulary.size},
         "interval": _intervals(totals, groups, count_eos + count_bos),
     }
-    if summary["interval"]["groups"] < documents:
+    summary["dependence"] = ""
+    if summary["interval"]["groups"] == documents:
+        size = np.asarray(totals.columns["bytes"])
+        rates = np.asarray(totals.columns["log_likelihood"]) / np.maximum(size, 1)
+        summary["dependence"] = told_of_scores(rates, np.asarray(totals.texts), size)
+    else:
         beside = _intervals(totals, np.arange(documents), count_eos + count_bos)
         summary["interval_by_document"] = beside
     if isinstance(vocabulary, ClosedVocabulary):

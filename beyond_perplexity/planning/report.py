@@ -348,6 +348,11 @@ class Report:
         kinds = {m if m == EXTERNAL else self._run.models.row(m).kind for m in models}
         return as_json({"corpora": corpora, "kinds": sorted(kinds)})
 
+    def differences(self) -> list[str]:
+        """List the tables of differences in perplexity, of each corpus that models learn."""
+        scored = filter(self._run.models.scored, self._run.config["corpora"])
+        return _each("perplexity_differences/*.parquet", scored)
+
     def sensitivities(self) -> list[str]:
         """List the tables of the minimum detectable effects, one for each compared corpus."""
         corpora = self._run.samples.compared_corpora()

@@ -18,7 +18,13 @@ from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.importance.estimate_wording import finite_bounds
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.ways_to_draw import load_estimators
-from beyond_perplexity.report.bits_per_byte import BITS_HEADINGS, ByteBits, bits_per_byte
+from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
+from beyond_perplexity.report.bits_per_byte import (
+    BITS_HEADINGS,
+    ByteBits,
+    bits_per_byte,
+    is_pair,
+)
 from beyond_perplexity.report.findings import first_sentence
 from beyond_perplexity.report.importance_choice import without_choice
 from beyond_perplexity.report.layout import Column, Table, lay_out, render
@@ -214,26 +220,44 @@ def _distances(
     }
 
 
-def _most_probable(perplexities: Descriptions) -> str:
-    """Say under which model human text is most probable, where one number compares them."""
+def _most_probable(perplexities: Descriptions, differences: pd.DataFrame | None) -> str:
+    """Say under which model human text is most probable, where one number compares them, and which
+    ones no paired test puts behind it."""
     found = {name: bits_per_byte(result, "cleaned") for name, result in perplexities.items()}
     known = {n: bits for n, bits in found.items() if bits and math.isfinite(bits.value)}
     if len({bits.size for bits in known.values()}) != 1:  # of none, or of several texts
         return ""
     ordered = sorted(known, key=lambda name: (known[name].value, name))
-    ends = [f"*{escape_rst(Labels().model(n))}*, {_shown_bits(known[n])}" for n in ordered]
-    least = f"; least under {ends[-1]}" * (len(known) > 1)
-    return f"**Human text** is most probable in bits per byte under {ends[0]}{least}."
+    said = [f"*{escape_rst(Labels().model(n))}*, {_shown_bits(known[n])}" for n in ordered]
+    behind = _behind(ordered[0], differences)
+    alike = [text for name, text in zip(ordered[1:], said[1:], strict=True) if name not in behind]
+    ends = f"; least under {said[-1]}" * (ordered[-1] in behind)
+    ends += f". No paired test puts behind it: {'; '.join(alike)}" * bool(alike)
+    return f"**Human text** is most probable in bits per byte under {said[0]}{ends}."
 
 
-def answers(compared: Sequence[Compared], perplexities: Descriptions) -> list[str]:
+def _behind(name: str, differences: pd.DataFrame | None) -> set[str]:
+    """Return the models that paired tests, adjusted for all, tell from one."""
+    if differences is None:
+        return set()
+    of_text = is_pair(differences) & (differences["scored_text"] == "cleaned")
+    sure = differences[of_text & (differences["p_adjusted"] < VERDICT_LEVELS[0])]
+    pairs = [{*pair} for pair in zip(sure["first"], sure["second"], strict=True)]
+    return {other for pair in pairs if name in pair for other in pair - {name}}
+
+
+def answers(
+    compared: Sequence[Compared],
+    perplexities: Descriptions,
+    differences: pd.DataFrame | None = None,
+) -> list[str]:
     """Say which text is nearest to human text, by corpus, and which model knows that best."""
     texts = [
         _of_corpus(one.name, compared, said)
         for one in compared
         if (said := nearest_sentence(one.measures))
     ]
-    likely = _most_probable(perplexities)
+    likely = _most_probable(perplexities, differences)
     return [*texts, *[likely] * bool(likely)]
 
 
@@ -249,12 +273,14 @@ def render_overview(
     estimates: pd.DataFrame | None,
     figures: Sequence[str | Path],
     findings: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
+    differences: pd.DataFrame | None = None,
 ) -> str:
     """Write the first page, reStructuredText that needs no other file, a section a subject; figures
-    are SVG, and kinds are of families (``"external"`` for external samples)."""
+    are SVG, kinds are of families (``"external"`` for external samples), and `differences` those of
+    perplexities."""
     return render(
         "templates/overview.rst",
-        answers=answers(compared, perplexities),
+        answers=answers(compared, perplexities, differences),
         described=_compared(corpora, compared, kinds),
         distances=_distances(compared, figures),
         perplexities=list_table(_perplexity_rows(perplexities)) if perplexities else "",

@@ -50,7 +50,7 @@ TOKEN_SCORES = columns(
 PERPLEXITY_DIFFERENCES = columns(
     "perplexity_differences",
     strings("scored_text first second"),
-    floats("value low high low_by_document high_by_document p_value p_adjusted detectable"),
+    floats("value low high low_by_document high_by_document p_value p_adjusted detectable power"),
     int64s("documents groups"),
     floats("groups_effective"),
     flags("open_vocabulary"),

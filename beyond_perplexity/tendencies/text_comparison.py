@@ -68,9 +68,6 @@ from beyond_perplexity.tendencies.training_text import TrainingText
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 from beyond_perplexity.verdicts import reason
 
-_NEIGHBOURS = 4_000  # documents whose order is tested
-_RUNS = 40  # runs of documents that are offered as groups: a test needs 20
-_COPIED = 0.01  # of the documents of `tokens.GRAM` tokens or more: more are no chance
 # A token that ends in one of these, closing quotes and brackets left aside.
 _SENTENCE_END = r"""[.?!…。？！]["'’”»)\]」』]*\z"""
 
@@ -112,8 +109,8 @@ class TextFacts:
         self.cut += 0 if longest is None else int(np.sum(batch.lengths > longest))
         self._hashes.append(tokens.document_hashes(batch))
         self._long.append(batch.lengths >= tokens.GRAM)
-        if not self.grouped and self.documents < _NEIGHBOURS:
-            self._first.append(texts.slice(0, _NEIGHBOURS - self.documents))
+        if not self.grouped and self.documents < neighbours.NEIGHBOURS:
+            self._first.append(texts.slice(0, neighbours.NEIGHBOURS - self.documents))
         if finished is not None:
             cut_off = pc.sum(pc.invert(finished), min_count=0).as_py()
             self.unfinished = (self.unfinished or 0) + int(cut_off)
@@ -135,24 +132,15 @@ class TextFacts:
         """Return what the order of documents without groups tells, and what is to be done."""
         if self.grouped or self.documents < 2:
             return []
-        found, todo = neighbours.neighbour_test(word_blocks(self._first)), "name their groups"
-        if (size := -(-self.documents // _RUNS)) > 1:
-            todo += f", or take {size:,} documents in a row as one (compare: --group-size {size})"
-        told = f"cosine {found.similarity:.3f}, of random pairs {found.expected:.3f}"
-        note = f"documents side by side are alike ({told}, p = {found.p_value:.2g}): {todo}"
-        value, fact = found.similarity - found.expected, note if found.alike else ""
+        found = neighbours.neighbour_test(word_blocks(self._first))
+        value = found.similarity - found.expected
+        fact = found.told(self.documents, "cosine", "compare: --group-size")
         return [MeasureRow(TEXT, "neighbour_similarity", value, fact=fact)]
 
     def copied(self) -> str:
         """Say which share of the long documents are copies, where that is no chance."""
         long = np.concatenate(self._hashes)[np.concatenate(self._long)]
-        share = 1 - len(np.unique(long)) / len(long) if len(long) else 0.0
-        if self.grouped or share <= _COPIED:
-            return ""
-        return (
-            f"{share:.1%} of the documents of {tokens.GRAM} tokens or more repeat an earlier one: "
-            "where a text was copied, not written anew, leave copies out or name them as groups"
-        )
+        return "" if self.grouped else neighbours.told_of_copies(long, f"{tokens.GRAM} tokens")
 
 
 def text_rows(

@@ -153,8 +153,15 @@ def test_the_answer_stands_first(measures) -> None:
     )
     assert answers([Compared("wikipedia", "document", others)], {}) == []  # of other sizes
     assert paragraphs[1] == (
-        "Human text is most probable in bits per byte under GRU, 1.40 [1.30, 1.50]; least under "
-        "CNN, 2.50 [2.40, 2.60]."
+        "Human text is most probable in bits per byte under GRU, 1.40 [1.30, 1.50]. No paired "
+        "test puts behind it: LSTM, 1.90 [1.80, 2.00]; CNN, 2.50 [2.40, 2.60]."
+    )
+    pairs = [("lstm", "gru", 0.2), ("gru", "cnn", 0.01), ("lstm", "cnn", 0.001)]
+    columns = ["first", "second", "p_adjusted"]
+    tested = pd.DataFrame(pairs, columns=columns).assign(scored_text="cleaned")
+    assert answers([], bits, tested)[0].endswith(
+        "under *GRU*, 1.40 [1.30, 1.50]; least under *CNN*, 2.50 [2.40, 2.60]. No paired test puts "
+        "behind it: *LSTM*, 1.90 [1.80, 2.00]."
     )
     assert answers([], {}) == []
     assert answers([], {**bits, "other": test_tables.scored(1.0, size=99)}) == []  # of another text

@@ -20,7 +20,12 @@ from scipy.stats import binom, ks_1samp, ks_2samp, permutation_test, poisson, un
 
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.histogram_draws import DocumentResample
-from beyond_perplexity.inference.neighbours import neighbour_test
+from beyond_perplexity.inference.neighbours import (
+    NEIGHBOUR_BLOCK,
+    neighbour_test,
+    number_test,
+    told_of_scores,
+)
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
 from beyond_perplexity.inference.permuted_units import DocumentLabels
 from beyond_perplexity.inference.two_sample_test import ks, ks_to_cdf, rank_ks
@@ -451,3 +456,34 @@ def test_independent_documents_are_alike_at_the_level_and_dependent_ones_are_fou
     assert neighbour_test([csr_matrix(topical)]).alike
     mixed = topical[rng.permutation(50)]
     assert not neighbour_test([csr_matrix(mixed)]).alike
+
+
+def test_numbers_of_documents_side_by_side_are_compared_by_their_ranks():
+    """Oracle: the correlation in a loop; p is uniform for independent numbers of any law."""
+    rng = np.random.default_rng(4)
+    numbers = rng.exponential(size=4 * NEIGHBOUR_BLOCK + 500)  # the rest are not read
+    found, total, spread = number_test(numbers), 0.0, 0.0
+    for block in np.split(numbers[: 4 * NEIGHBOUR_BLOCK], 4):
+        ranks = np.argsort(np.argsort(block)) - (len(block) - 1) / 2
+        total += sum(one * other for one, other in pairwise(ranks.tolist()))
+        spread += sum(ranks**2)
+    assert found.similarity == pytest.approx(total / spread)
+    p_values = [number_test(rng.exponential(size=30), seed).p_value for seed in range(100)]
+    assert ks_1samp(p_values, uniform.cdf).pvalue > 0.001
+    pages = np.repeat(rng.normal(size=20), 20) + rng.normal(size=400)
+    assert number_test(pages).alike
+    assert not number_test(rng.permutation(pages)).alike
+    assert number_test(np.ones(9)).p_value == 1
+    assert np.isnan(number_test(numbers[:2]).p_value)
+
+
+def test_scores_tell_documents_that_depend_on_each_other():
+    rng = np.random.default_rng(5)
+    pages, keys, sizes = np.repeat(rng.normal(size=20), 20), np.arange(400), np.full(400, 40)
+    said = told_of_scores(pages + rng.normal(size=400), keys, sizes)
+    assert said.startswith("documents side by side are alike (rank correlation 0.")
+    assert said.endswith("name their groups, or take 10 documents in a row as one (group size 10)")
+    alone = rng.normal(size=400)
+    assert told_of_scores(alone, keys, sizes) == ""
+    assert told_of_scores(alone, keys // 2, sizes).startswith("50.0% of the documents of 40 bytes")
+    assert told_of_scores(alone, keys // 2, sizes - 1) == ""  # short ones are repeated by chance

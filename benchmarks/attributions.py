@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.levels import LEVEL, SEED, TESTS, opened, rejected
 from benchmarks.populations import Articles, Drawn, Topics
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import LENGTH, OF_FAMILIES, SIGNED
+from beyond_perplexity.tendencies.definitions import LENGTH, OF_FAMILIES, SHARES, SIGNED
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_classes import ClassOptions
@@ -49,8 +49,10 @@ class AlikeIn:
         return rejected([x for x in rows if not math.isnan(x.p_value) and self.of(*x.key)])
 
 
-def _words_and_order(tendency: str, measure: str) -> bool:
-    return tendency in WORDS or tendency in OF_FAMILIES  # these are cut to one length
+def _not_lengths(tendency: str, measure: str) -> bool:
+    """Tell what is the same in shorter documents: not the spread of shares, which is larger."""
+    cut_to_one_length = tendency in WORDS or tendency in OF_FAMILIES
+    return cut_to_one_length or (tendency in SHARES and measure == SIGNED)
 
 
 def _all(tendency: str, measure: str) -> bool:
@@ -157,7 +159,7 @@ class AttributionCases:
                     for size, own, factor in zip((n, m), grouped, (1, 1 - shorter), strict=True)
                 )
                 case = f"{shorter:.0%} shorter, {name}"
-                yield AlikeIn(case, human, model, grouped, _words_and_order, small.classes)
+                yield AlikeIn(case, human, model, grouped, _not_lengths, small.classes)
         large = Topics(size=20.0)
         for other in (20, 16, 11):
             kinds: dict[str, tuple[Draw, Draw]] = {

@@ -168,53 +168,66 @@ def _thinned(codes: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
     return None if codes is None else np.unique(codes[chosen], return_inverse=True)[1]
 
 
-@dataclass(frozen=True)
-class PromisedShift:
-    """The smallest share of a topic of a reference, and whether pairs of the population show it.
+class Promised:
+    """The smallest share of a topic by several references, and whether new pairs show it.
 
-    The reference has `units` pages or documents.
+    Each reference is used in turn; `printed` has the share and its power of each, (R, 2).
     """
+
+    printed: np.ndarray
+
+    @property
+    def nominal(self) -> str:
+        """The mean power that is printed."""
+        return f"{self.printed[:, 1].mean():.3f}"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What is near it."""
+        return float(self.nominal) - 0.05, float(self.nominal) + 0.05
+
+    def share(self, repeat: int) -> float:
+        """Return the share of the reference whose turn it is."""
+        return float(self.printed[repeat % len(self.printed), 0])
+
+
+@dataclass(frozen=True)
+class PromisedShift(Promised):
+    """Of texts; a reference has `units` pages or documents."""
 
     case: TwoTexts
     pairs: int = 300
     units: int = 400
+    references: int = 20
 
     @property
     def name(self) -> str:
         """The name of the case."""
         return self.case.name
 
-    @property
-    def nominal(self) -> str:
-        """The power that is printed."""
-        return f"{self.printed[1]:.3f}"
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """What is near it."""
-        return self.printed[1] - 0.1, self.printed[1] + 0.1
-
     @cached_property
-    def printed(self) -> tuple[float, float]:
-        """The share, and the power that it reaches."""
+    def printed(self) -> np.ndarray:  # type: ignore[override]
+        """The share and its power, of each reference: (R, 2)."""
+        return np.array([self._smallest(number) for number in range(self.references)])
+
+    def _smallest(self, number: int) -> tuple[float, float]:
         held, case = self.case.population, self.case
-        rng = stream(SEED, f"embeddings/reference/{self.name}")
+        rng = stream(SEED, f"embeddings/reference/{self.name}", number)
         documents, codes = held.documents(rng, self.units, 0, 0), None
         if case.grouped[0]:
             documents, codes = held.pages(rng, self.units)
         how = SensitivityOptions(level=LEVEL, power=POWER, pairs=self.pairs)
         n = case.units if codes is None else round(case.units * len(documents) / self.units)
         human = EmbeddedText(held.vectors[documents], codes, len(documents))
-        both = human_shifts(human, seed=SEED)
-        return smallest_topic_share(both, (n, case.documents or n), how, SEED)
+        both = human_shifts(human, seed=number)
+        return smallest_topic_share(both, (n, case.documents or n), how, number)
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw a pair with the promised shift and test it."""
-        share = self.printed[0]
-        shifted = TwoTexts(**{**vars(self.case), "share": share})
+        shifted = replace(self.case, share=self.share(repeat))
         pair, _ = shifted.pair(repeat)
         row = next(iter(embedding_rows(pair, TESTS, repeat)))
-        return {f"finds {share:.2f}": bool(row.p_value <= LEVEL)}
+        return {"mmd": bool(row.p_value <= LEVEL)}
 
 
 @dataclass(frozen=True)
@@ -271,8 +284,8 @@ class TwoAnswers:
 
 
 @dataclass(frozen=True)
-class PromisedAnswers:
-    """The smallest share of a topic by several references, and whether new answers show it."""
+class PromisedAnswers(Promised):
+    """Of answers to the same prompts."""
 
     case: TwoAnswers
     references: int = 20
@@ -284,7 +297,7 @@ class PromisedAnswers:
         return self.case.name
 
     @cached_property
-    def printed(self) -> np.ndarray:
+    def printed(self) -> np.ndarray:  # type: ignore[override]
         """The share and its power, of each reference: (R, 2)."""
         how = SensitivityOptions(level=LEVEL, power=POWER, pairs=self.pairs)
         pairs = [self.case.pair("references", number) for number in range(self.references)]
@@ -294,20 +307,9 @@ class PromisedAnswers:
         ]
         return np.array(found)
 
-    @property
-    def nominal(self) -> str:
-        """The mean power that is printed."""
-        return f"{self.printed[:, 1].mean():.3f}"
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """What is near it."""
-        return float(self.nominal) - 0.1, float(self.nominal) + 0.1
-
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw answers with the share of one of the references in turn, and test them."""
-        share = float(self.printed[repeat % self.references, 0])
-        return {"mmd": replace(self.case, share=share)(repeat)["mmd"]}
+        return {"mmd": replace(self.case, share=self.share(repeat))(repeat)["mmd"]}
 
 
 def answered_cases() -> Iterator[TwoAnswers | PromisedAnswers]:

@@ -219,7 +219,7 @@ class Shifted:
         found: dict[tuple[str, str], Target] = {
             ("unigram", "tvd"): (apart.sum() / 2, "each"),
             ("unigram", "max_difference"): (apart.max(), "high"),
-            ("unigram", "partitioned_tvd"): (_over_partition(human, own), "each"),
+            ("unigram", "partitioned_tvd"): (over_partition(human, own), "each"),
         }
         lengths = np.arange(2_000)
         cdfs = [self.population.length_cdf(lengths, factor) for factor in (1.0, self.longer)]
@@ -242,7 +242,7 @@ class Shifted:
         return found
 
 
-def _over_partition(human: np.ndarray, own: np.ndarray) -> float:
+def over_partition(human: np.ndarray, own: np.ndarray) -> float:
     """Return the total variation over the most frequent types of the human text and the rest."""
     most = np.argsort(-human)[:PARTITION_TYPES]
     rest = abs(human[most].sum() - own[most].sum())
@@ -322,6 +322,8 @@ class Covered:
             if key not in rows:  # groups beside documents share no n-grams that are compared
                 continue
             low, high = rows[key].low, rows[key].high
+            if np.isnan(high):  # too few effective groups
+                continue
             name = " ".join(key)
             if which == "both":
                 found[name] = low <= target <= high

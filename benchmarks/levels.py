@@ -22,7 +22,7 @@ from beyond_perplexity.inference.neighbours import neighbour_test
 from beyond_perplexity.models.likelihoods import DocumentScore
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow, family_of
-from beyond_perplexity.tendencies.human_baselines import with_halves
+from beyond_perplexity.tendencies.human_baselines import reference_baselines, with_halves
 from beyond_perplexity.tendencies.judge import Judge, JudgedText, judge_rows
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
@@ -35,6 +35,7 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions
 SEED = 20261122  # fixed before the first run
 LEVEL = 0.05
 ANY = "any star after adjustment"
+BAND = "in the band:"
 TESTS = MeasurementOptions(permutations=199, bootstrap=0, monte_carlo=0)
 Population = Topics | Articles
 
@@ -166,6 +167,38 @@ class SideBySide:
 
 
 @dataclass(frozen=True)
+class FurtherText:
+    """Further human text in the place of samples: how often its excess is above 0.
+
+    And how often the band of halves of the reference holds its distance, which no one promises.
+    """
+
+    name: str
+    population: Population = field(repr=False)
+    units: int
+    grouped: bool
+    nominal: str = "0.5"
+    limits: tuple[float, float] = (0.35, 0.65)
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw both texts and compare them."""
+        rng = stream(SEED, f"calibration/{self.name}", repeat)
+        draw = self.population.groups if self.grouped else self.population.documents
+        both, sides = (draw(rng, self.units), draw(rng, self.units)), (self.grouped, self.grouped)
+        how = replace(TESTS, permutations=1)
+        with opened(*both, self.population.classes, sides) as pair:
+            known = reference_baselines(pair, how, repeat)
+            rows = measure_rows(pair, how, repeat, baselines=known)
+        found = [row for row in rows if not math.isnan(row.excess)]
+        above = {f"{' '.join(row.key)} above": row.excess > 0 for row in found}
+        within = {
+            f"{BAND} {' '.join(row.key)}": row.baseline_low <= row.value <= row.baseline_high
+            for row in found
+        }
+        return above | within
+
+
+@dataclass(frozen=True)
 class EqualModels:
     """Three texts of one law beside a reference: how often one is put behind another one."""
 
@@ -211,7 +244,7 @@ class LevelCases:
     def _small(self) -> Topics:
         return Topics(size=5.0)
 
-    def __iter__(self) -> Iterator[EqualTexts | SideBySide | EqualModels]:
+    def __iter__(self) -> Iterator[EqualTexts | SideBySide | EqualModels | FurtherText]:
         small, large = self._small, Topics(size=12.0, least=8)
         sides: dict[str, Population] = {"synthetic": small}
         if self._articles:
@@ -225,6 +258,8 @@ class LevelCases:
             yield EqualModels(grouped, population, 160, 120, grouped=True)
             name = f"{kind}, groups in a row without a name"
             yield found(name, population, 60, grouped=True)
+            yield FurtherText(f"{kind}, further documents", population, 300, False)
+            yield FurtherText(f"{kind}, further groups", population, 80, True)
         yield EqualTexts("documents, 300 + 300", small, 300, (False, False))
         yield EqualTexts("groups, 60 + 60", small, 60, (True, True))
         for units, population in ((26, large), (100, small), (300, small)):

@@ -286,8 +286,9 @@ def test_the_smallest_share_falls_with_documents_and_is_found():
     assert smallest_topic_share(both, (30, 60), how, 1) == pytest.approx(even)
     alone = embedding_measures.human_shifts(text(POPULATION.vectors[:50]), seed=1)
     assert np.isnan(smallest_topic_share(alone, (40, 40), how, 1)).all()
-    found = PromisedShift(TwoTexts("unit", POPULATION, 50, (False, False)), 100)
-    rate, power = rates("unit", found, REPEATS)[0].rate, found.printed[1]
+    case = TwoTexts("unit", POPULATION, 50, (False, False))
+    found = PromisedShift(case, 100, references=2)
+    rate, power = rates("unit", found, REPEATS)[0].rate, found.printed[:, 1].mean()
     least, most = (binom.ppf(q, REPEATS, power) for q in (1e-3, 1 - 1e-3))
     assert least <= rate * REPEATS <= most
 

@@ -347,14 +347,23 @@ def test_a_mean_is_told_from_a_spread(n, m):
     assert binom.ppf(0.001, 200, 0.04) <= rejected <= binom.ppf(0.999, 200, 0.05)
 
 
-def test_words_are_told_from_lengths():
-    """One law of words, documents 40% shorter: without strata all of these reject."""
-    (case,) = (c for c in AttributionCases(None) if c.name == "40% shorter, documents")
-    case = replace(case, human=replace(case.human, n=150), model=replace(case.model, n=150))
+@pytest.mark.parametrize(
+    ("name", "units"),
+    [
+        ("40% shorter, documents", 150),
+        ("groups of 20 and 11, on average", 60),
+        ("sizes correlated with lengths, groups, groups, ", 60),
+    ],
+)
+def test_words_are_told_from_lengths_and_from_sizes_of_groups(name, units):
+    """One law of words; without strata, or with documents for groups, ranks always reject."""
+    (case,) = (c for c in AttributionCases(None) if c.name == name)
+    case = replace(case, human=replace(case.human, n=units), model=replace(case.model, n=units))
     found = [case(repeat) for repeat in range(20)]
-    for name in found[0]:
-        assert sum(held[name] for held in found) <= binom.ppf(0.999, 20, 0.05), name
-    assert {"unigram tvd", "rank_frequency ks_empirical"} <= set(found[0])
+    for measure in {measure for held in found for measure in held}:
+        own = [held[measure] for held in found if measure in held]
+        assert sum(own) <= binom.ppf(0.999, len(own), 0.05), measure
+    assert {"unigram tvd", "unigram max_difference"} <= {key for held in found for key in held}
 
 
 COMPARED = [

@@ -415,6 +415,7 @@ def test_what_differs_is_rejected_and_a_rate_counts_what_happened():
         "levels",
         "attribution",
         "coverage",
+        "partition",
         "zipf",
         "power",
         "prompts",

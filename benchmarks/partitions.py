@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from benchmarks.coverages import FITS, Shifted, over_partition
+from benchmarks.coverages import INTERVALS, Shifted, over_partition
 from benchmarks.levels import SEED, opened
 from benchmarks.populations import Articles, Topics
 from beyond_perplexity.random_streams import stream, stream_key
@@ -50,7 +50,7 @@ class Partitioned:
         model = self.shifted.draw(rng, n, self.grouped[1])
         seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
         with opened(human, model, self.population.classes, self.grouped) as pair:
-            rows = {row.key: row for row in measure_rows(pair, FITS, seed)}
+            rows = {row.key: row for row in measure_rows(pair, INTERVALS, seed)}
         own, full = (rows["unigram", name] for name in ("partitioned_tvd", "tvd"))
         return {
             "partitioned_tvd high": self.true <= own.high,

@@ -135,8 +135,7 @@ rule write_overview:
             --contrastive {input.contrastive:q} \
             --semantics {input.semantics:q} \
             --relations {input.relations:q} \
-            --benchmarks {params.benchmarks:q} \
-            --resources {output.csv:q} {output.html:q} \
+            --benchmarks {params.benchmarks:q} --resources {output.csv:q} {output.html:q} \
             --output {output.text:q} \
             2>&1 | tee -a {log:q}
         """

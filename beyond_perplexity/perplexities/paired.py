@@ -206,13 +206,6 @@ def _ratio_row(
     return row | {"documents": len(bits), "note": joined_facts(*notes, spelling)}
 
 
-def _text_keys(files: Sequence[FileScores]) -> np.ndarray:
-    """Return a key of the text of each document: its hash, or its size and all likelihoods."""
-    known = [one.columns["text_hash"] for one in files if "text_hash" in one.columns]
-    parts = known[:1] or [files[0].columns["bytes"], *(one.log_likelihood for one in files)]
-    return np.unique(np.stack(parts), axis=1, return_inverse=True)[1].ravel()
-
-
 def _compare(
     files: Sequence[FileScores], names: Mapping[str, str], options: PairOptions
 ) -> list[_Row]:
@@ -223,7 +216,10 @@ def _compare(
     free = [[name] if one.free else [] for name, one in zip(called, files, strict=True)]
     sizes = files[0].columns["bytes"] + int(options.count_eos)
     bits = [-one.log_likelihood / math.log(2) for one in files]
-    given = sizes, groups, _text_keys(files)
+    # Texts are told by their hashes, else by their sizes and all likelihoods.
+    known = [one.columns["text_hash"] for one in files if "text_hash" in one.columns]
+    parts = known[:1] or [sizes, *(one.log_likelihood for one in files)]
+    given = sizes, groups, np.unique(np.stack(parts), axis=1, return_inverse=True)[1].ravel()
     rows = []
     for place, held in enumerate(files):
         own = {"first": called[place], "open_vocabulary": held.open_vocabulary}

@@ -213,12 +213,6 @@ def sorted_differences(differences: pd.DataFrame, labels: Labels) -> pd.DataFram
     return differences.iloc[np.lexsort(np.array([*places, is_pair(differences), texts]))]
 
 
-def _detectable(row: Mapping[str, Any]) -> str:
-    """Write a minimum detectable effect, and the power that it reaches."""
-    least = shown(row["detectable"], digits=_DIGITS)
-    return f"{least} / {row['power']:.2f}" if least else ""
-
-
 def differences_table(differences: pd.DataFrame, labels: Labels) -> layout.Table:
     """Make the table of bits per byte and their differences: a row a model, then one a pair."""
     columns = [
@@ -239,7 +233,14 @@ def differences_table(differences: pd.DataFrame, labels: Labels) -> layout.Table
         ),
         layout.Column("p", of="p_value", form=shown_p),
         layout.Column("p adjusted", of="p_adjusted", form=shown_p),
-        layout.Column("least / power", of=_detectable),
+        layout.Column(
+            "least / power",
+            of=lambda r: (
+                ""
+                if pd.isna(r["detectable"])
+                else f"{shown(r['detectable'], digits=_DIGITS)} / {r['power']:.2f}"
+            ),
+        ),
         layout.Column("groups", of=_groups),
         *layout.text_columns("note", form=lambda text: text or ""),
     ]

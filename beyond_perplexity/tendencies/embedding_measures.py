@@ -96,10 +96,9 @@ def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np
 def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -> MeasureRow:
     if not permutations or row.value == 0:
         return row._replace(p_value=1.0) if permutations else row
-    lengths = list(map(np.ones, pair.n_documents))
     units = permuted_units.permuted_units(pair.groups, pair.n_documents, seed)
     code = "few_prompts" if pair.prompts else "few_embedded_groups"
-    why = too_few_groups(pair.groups, lengths, code)
+    why = too_few_groups(pair.groups, [*map(np.ones, pair.n_documents)], code)
     if why := why or ("" if units is None else units.unlike):
         return row._replace(reason=why)
     scheme, observed = permuted_units.scheme_of(pair.groups), row.value
@@ -394,8 +393,8 @@ def joined_measures(
     records, old = table.to_pylist(), []
     for record in records:
         held = {name: record[name] for name in MeasureRow._fields if record.get(name) is not None}
-        anew = {"fact": record["note"] or "", "family": 0, "draws": 0}
-        old.append(MeasureRow(**{"value": math.nan, **held, **anew}))
+        held |= {"fact": record["note"] or "", "family": 0, "draws": 0}
+        old.append(MeasureRow(**({"value": math.nan} | held)))
     every = adjusted_rows([*old, *rows], permutations, sample_sets)
     of_sample_set = {name: x for name, x in records[0].items() if name not in rows[0].cells()}
     return pa.Table.from_pylist([row.cells() | of_sample_set for row in every], TENDENCY_MEASURES)

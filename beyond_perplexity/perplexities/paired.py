@@ -27,6 +27,7 @@ from beyond_perplexity.signature import PARTS, parts_of, refuse_mixed, sign
 from beyond_perplexity.verdicts import joined_facts
 
 POWER = 0.8
+_HALVINGS = 10  # of the groups, to find a difference and the power that it has
 FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"
 NO_GROUPS = "there are no pages or groups: each document is one"
 _SAME = "both give every document the same likelihood"
@@ -35,16 +36,21 @@ _Row = dict[str, Any]
 
 
 def minimum_detectable(numerators: np.ndarray, denominators: np.ndarray) -> tuple[float, float]:
-    """Return the smallest true difference that one half of the groups promises to find, and the
-    power that it has by the other half, (G,) each; NaN where a half has too few groups."""
-    order = stream(0, "minimum_detectable").permutation(len(numerators))
-    first, second = np.array_split(order, 2)
-    tests = [intervals.ratio_test(numerators[own], denominators[own]) for own in (first, second)]
-    if any(math.isnan(test.interval.low) for test in tests):
+    """Return the smallest true difference that a random half of the groups promises to find, and
+    the power that it has by the other half, of groups (G,): means over `_HALVINGS` of them. NaN
+    where most halves have too few groups."""
+    promised, others = list[float](), list[tuple[intervals.RatioTest, float]]()
+    for number in range(_HALVINGS if len(numerators) >= 2 * EFFECTIVE_GROUPS else 0):
+        order = stream(0, "minimum_detectable", number).permutation(len(numerators))
+        halves = np.array_split(order, 2)
+        one, other = (intervals.ratio_test(numerators[own], denominators[own]) for own in halves)
+        if not math.isnan(one.interval.low + other.interval.low):
+            promised.append(smallest_found(one) * math.sqrt(len(halves[0]) / len(order)))
+            others.append((other, math.sqrt(len(order) / len(halves[1]))))
+    if 2 * len(promised) < _HALVINGS:
         return math.nan, math.nan
-    promised = smallest_found(tests[0])
-    reached = power_at(tests[1], promised * math.sqrt(len(first) / len(second)))
-    return promised * math.sqrt(len(first) / len(order)), reached
+    found = float(np.mean(promised))
+    return found, float(np.mean([power_at(other, found * scale) for other, scale in others]))
 
 
 def power_at(difference: intervals.RatioTest, true: float) -> float:

@@ -3,7 +3,7 @@
 Tests take documents for exchangeable. Paragraphs of a page, answers to one prompt and repeated
 texts are not, and a file in their order betrays them. The statistic is the mean cosine of adjacent
 documents, or the correlation of adjacent numbers by their ranks; the test is exact for independent
-documents of any kind and length.
+documents of any kind and length in a random order (what is sorted has neighbours that are alike).
 
 V types, n documents of a block.
 """
@@ -82,7 +82,7 @@ def number_test(values: np.ndarray, seed: int = 0) -> NeighbourTest:
     ``"neighbours"``).
     """
     n = min(len(values), NEIGHBOUR_BLOCK)
-    if n < 3:
+    if n < 3 or np.isnan(values).any():
         return NeighbourTest(math.nan, math.nan, math.nan)
     kept = values[: min(len(values), NEIGHBOURS) // n * n].reshape(-1, n)
     ranks = average_ranks(kept.T).T - (n + 1) / 2
@@ -100,6 +100,7 @@ def told_of_scores(rates: np.ndarray, keys: np.ndarray, sizes: np.ndarray) -> st
     """Say what a score a byte, (D,), tells of documents without groups, of so many bytes and with
     keys of their texts; empty where they do not seem to depend on each other."""
     beside = number_test(rates).told(len(rates), "rank correlation", "group size")
+    beside += " (documents that were sorted are alike without groups)" * bool(beside)
     return joined_facts(beside, told_of_copies(keys[sizes >= _LONG], f"{_LONG} bytes"))
 
 

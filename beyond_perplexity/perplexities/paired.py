@@ -38,13 +38,14 @@ _Row = dict[str, Any]
 def minimum_detectable(numerators: np.ndarray, denominators: np.ndarray) -> tuple[float, float]:
     """Return the smallest true difference that a random half of the groups promises to find, and
     the power that it has by the other half, of groups (G,): means over `_HALVINGS` of them. NaN
-    where most halves have too few groups."""
+    where most halves have too few groups, or none that differ: no proof that anything is found."""
     promised, others = list[float](), list[tuple[intervals.RatioTest, float]]()
     for number in range(_HALVINGS if len(numerators) >= 2 * EFFECTIVE_GROUPS else 0):
         order = stream(0, "minimum_detectable", number).permutation(len(numerators))
         halves = np.array_split(order, 2)
         one, other = (intervals.ratio_test(numerators[own], denominators[own]) for own in halves)
-        if not math.isnan(one.interval.low + other.interval.low):
+        known = not math.isnan(one.interval.low + other.interval.low)
+        if known and min(one.interval.standard_error, other.interval.standard_error) > 0:
             promised.append(smallest_found(one) * math.sqrt(len(halves[0]) / len(order)))
             others.append((other, math.sqrt(len(order) / len(halves[1]))))
     if 2 * len(promised) < _HALVINGS:
@@ -222,10 +223,8 @@ def _compare(
     free = [[name] if one.free else [] for name, one in zip(called, files, strict=True)]
     sizes = files[0].columns["bytes"] + int(options.count_eos)
     bits = [-one.log_likelihood / math.log(2) for one in files]
-    # Texts are told by their hashes, else by their sizes and all likelihoods.
     known = [one.columns["text_hash"] for one in files if "text_hash" in one.columns]
-    parts = known[:1] or [sizes, *(one.log_likelihood for one in files)]
-    given = sizes, groups, np.unique(np.stack(parts), axis=1, return_inverse=True)[1].ravel()
+    given = sizes, groups, known[0] if known else np.arange(len(sizes))
     rows = []
     for place, held in enumerate(files):
         own = {"first": called[place], "open_vocabulary": held.open_vocabulary}

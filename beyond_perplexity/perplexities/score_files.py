@@ -225,14 +225,15 @@ def is_token_file(path: object) -> bool:
 
 
 def same_documents(files: Sequence[FileScores]) -> list[FileScores]:
-    """Put scores of the same documents in one order, by ``doc_id`` where all have one, else by
-    rows; other documents or texts are an `InputError`."""
-    by_id = all("doc_id" in one.columns for one in files)
+    """Put scores of the same documents in the order of the first file, by ``doc_id`` where all have
+    one, else by rows; other documents or texts are an `InputError`."""
+    by_id, ordered = all("doc_id" in one.columns for one in files), list(files)
     if by_id:
-        files = [one.take(np.argsort(one.columns["doc_id"], kind="stable")) for one in files]
-    for other in files[1:]:
-        _check_same(files[0], other, by_id)
-    return list(files)
+        orders = [np.argsort(one.columns["doc_id"], kind="stable") for one in files]
+        ordered = [one.take(order) for one, order in zip(files, orders, strict=True)]
+    for other in ordered[1:]:
+        _check_same(ordered[0], other, by_id)
+    return [one.take(np.argsort(orders[0])) for one in ordered] if by_id else ordered
 
 
 def document_groups(files: Sequence[FileScores], size: int = 1) -> np.ndarray:

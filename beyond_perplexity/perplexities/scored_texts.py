@@ -57,10 +57,13 @@ def group_field(options: ScoringOptions) -> GroupField:
     return GroupField(options.group_column or "group", options.group_column is not None, _WHO)
 
 
-def group_of(place: int, group: str | None, options: ScoringOptions) -> str | None:
-    """Return the group of a document, which may be those in a row with it."""
-    size = options.group_size
-    return str(place // size) if group is None and size > 1 else group
+def group_of(number: int, group: str | None, options: ScoringOptions) -> str | None:
+    """Return the group of a scored document, which may be those in a row with it."""
+    if options.group_size == 1:
+        return group
+    if group is not None:
+        raise InputError(f"{options.texts}: names its groups; leave the group size out")
+    return str(number // options.group_size)
 
 
 def filled_documents(
@@ -69,8 +72,10 @@ def filled_documents(
     """Stream the documents that have a word, cleaned or as they are; all are accounted for."""
     account = Account(options.texts, "documents") if account is None else account
     given = cleaning, group_field(options), options.field, account
+    scored = 0
     for place, (text, group) in enumerate(read_grouped(options.texts, *given)):
         if text.strip():
-            yield ScoredText(place, text, group_of(place, group, options))
+            yield ScoredText(place, text, group_of(scored, group, options))
+            scored += 1
         else:
             account.left_out[NO_TOKEN] += 1

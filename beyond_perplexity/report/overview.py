@@ -228,22 +228,23 @@ def _most_probable(perplexities: Descriptions, differences: pd.DataFrame | None)
     if len({bits.size for bits in known.values()}) != 1:  # of none, or of several texts
         return ""
     ordered = sorted(known, key=lambda name: (known[name].value, name))
-    said = [f"*{escape_rst(Labels().model(n))}*, {_shown_bits(known[n])}" for n in ordered]
-    behind = _behind(ordered[0], differences)
-    alike = [text for name, text in zip(ordered[1:], said[1:], strict=True) if name not in behind]
-    ends = f"; least under {said[-1]}" * (ordered[-1] in behind)
+    said = {n: f"*{escape_rst(Labels().model(n))}*, {_shown_bits(known[n])}" for n in ordered}
+    tests = _paired_with(ordered[0], differences)
+    alike = [said[n] for n in ordered if tests.get(n, 0.0) >= VERDICT_LEVELS[0]]
+    ends = f"; least under {said[ordered[-1]]}" * (tests.get(ordered[-1], 1) < VERDICT_LEVELS[0])
     ends += f". No paired test puts behind it: {'; '.join(alike)}" * bool(alike)
-    return f"**Human text** is most probable in bits per byte under {said[0]}{ends}."
+    return f"**Human text** is most probable in bits per byte under {said[ordered[0]]}{ends}."
 
 
-def _behind(name: str, differences: pd.DataFrame | None) -> set[str]:
-    """Return the models that paired tests, adjusted for all, tell from one."""
+def _paired_with(name: str, differences: pd.DataFrame | None) -> dict[str, float]:
+    """Return the adjusted p-values of the tests of one model against others, where there are."""
     if differences is None:
-        return set()
+        return {}
     of_text = is_pair(differences) & (differences["scored_text"] == "cleaned")
-    sure = differences[of_text & (differences["p_adjusted"] < VERDICT_LEVELS[0])]
-    pairs = [{*pair} for pair in zip(sure["first"], sure["second"], strict=True)]
-    return {other for pair in pairs if name in pair for other in pair - {name}}
+    tested = differences[of_text & differences["p_adjusted"].notna()]
+    held = zip(tested["first"], tested["second"], tested["p_adjusted"], strict=True)
+    pairs = [({first, second}, p_value) for first, second, p_value in held]
+    return {other: p for pair, p in pairs if name in pair for other in pair - {name}}
 
 
 def answers(

@@ -50,7 +50,7 @@ from beyond_perplexity.inference import permuted_units
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, Groups
+from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS, Groups, group_sums
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.adjustment import HELD_OUT, adjusted_rows
@@ -141,6 +141,18 @@ def without_verdict(pair: SampleSetPair, tendency: str) -> str:
     return too_few_groups(pair.groups, lengths, "few_prompts" if pair.prompted else "few_groups")
 
 
+def _few_of(row: MeasureRow, pair: SampleSetPair) -> bool:
+    """Tell whether a text that a row is of has too few groups, where one of both has."""
+    sample_set = int(not row.measure.endswith("_reference"))
+    codes = pair.groups[sample_set]
+    if compares_texts(row.measure) or codes is None:
+        return compares_texts(row.measure)
+    weights = pair.of_words.document_lengths[sample_set]
+    if not _is_of_words(row.tendency):
+        weights = _with_number(pair, row.tendency, sample_set)
+    return permuted_units.effective_groups(group_sums(codes, weights)) < EFFECTIVE_GROUPS
+
+
 def _with_number(pair: SampleSetPair, tendency: str, sample_set: int) -> np.ndarray:
     """Weigh the documents of a text, 0 where one is too short for a tendency: (D,)."""
     assert pair.documents is not None
@@ -156,10 +168,10 @@ def _is_of_words(tendency: str) -> bool:
 def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> str:
     """Return the reason that a text has too few effective groups or units to draw, or nothing."""
     if permuted_units.scheme_of(groups) == "draws":
-        draws = permuted_units.group_draws(groups, (len(lengths[0]), len(lengths[1])), 0)
-        code = "few_sample_groups" if draws.blocks < draws.n_reference else "few_documents"
-        few = draws.blocks < EFFECTIVE_GROUPS
-        return verdicts.reason(code, n=draws.blocks, least=EFFECTIVE_GROUPS) if few else ""
+        n, own = (int(np.count_nonzero(x)) for x in (lengths[0], group_sums(groups[1], lengths[1])))
+        code, few = ("few_sample_groups", own) if own < n else ("few_documents", n)
+        reason = verdicts.reason(code, n=few, least=EFFECTIVE_GROUPS)
+        return reason if few < EFFECTIVE_GROUPS else ""
     return _few_effective(groups, lengths, code, of_documents=False)
 
 
@@ -194,11 +206,12 @@ def tested_rows(rows: Sequence[MeasureRow], how: Measuring) -> list[MeasureRow]:
     """Fill in the p-values of a sample set's rows; where a verdict is withheld `note` says why.
 
     Without permutations nothing is tested; a text against itself has p = 1 in every row. Too few
-    groups have no limits either.
+    groups have no limits either, nor has what is of one text alone where that one has too few.
     """
     pair, words_of = how.pair, how.pair.of_words
     why = {name: without_verdict(pair, name) for name in {row.tendency for row in rows}}
-    rows = [x._replace(low=math.nan, high=math.nan) if why[x.tendency] else x for x in rows]
+    few = {row.key for row in rows if why[row.tendency] and _few_of(row, pair)}
+    rows = [x._replace(low=math.nan, high=math.nan) if x.key in few else x for x in rows]
     if not how.options.permutations:
         return rows
     values = {row.key: row.value for row in rows if compares_texts(row.measure)}

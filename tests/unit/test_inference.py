@@ -399,13 +399,15 @@ def test_a_text_against_itself_has_p_1_in_every_row(scheme):
 def test_too_few_groups_or_blocks_give_no_verdict(sizes, groups, said):
     both = zip(sizes, groups, strict=True)
     own = [None if many is None else np.arange(n) // (n // many) for n, many in both]
-    rows = rows_of(draw(3, sizes[0]), draw(4, sizes[1]), own)
+    options = replace(NO_LIMITS, permutations=39, bootstrap=9)
+    rows = rows_of(draw(3, sizes[0]), draw(4, sizes[1]), own, options)
     for key in COMPARED:
         assert math.isnan(rows[key].p_value)
         assert math.isnan(rows[key].p_adjusted)
         assert said in rows[key].note
-    of_documents = [row for (tendency, _), row in rows.items() if tendency == "length"]
-    assert all(math.isnan(row.low) and math.isnan(row.high) for row in of_documents)
+    for measure, side in (("ks", None), (TWO_SIDED, None), ("mean", 1), ("mean_reference", 0)):
+        many = side is not None and (own[side] is None or own[side][-1] >= 19)
+        assert math.isnan(rows["length", measure].high) != many, measure
 
 
 def test_groups_count_by_the_documents_that_are_long_enough():
@@ -420,6 +422,9 @@ def test_groups_count_by_the_documents_that_are_long_enough():
         assert rows[key].note.startswith(said), key
         assert math.isnan(rows[key].p_value)
     assert rows["length", "ks"].verdict != verdicts.WITHOUT_VERDICT
+    alone = rows_of(*texts, (None, codes))  # one document of each group
+    assert alone["burstiness", "ks"].note.startswith("no verdict: 8 groups of samples, fewer")
+    assert alone["length", "ks"].verdict != verdicts.WITHOUT_VERDICT
 
 
 def test_swaps_give_verdicts_where_they_are_sound_and_rows_say_what_was_permuted():

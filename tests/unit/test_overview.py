@@ -153,10 +153,10 @@ def test_the_answer_stands_first(measures) -> None:
     )
     assert answers([Compared("wikipedia", "document", others)], {}) == []  # of other sizes
     assert paragraphs[1] == (
-        "Human text is most probable in bits per byte under GRU, 1.40 [1.30, 1.50]. No paired "
-        "test puts behind it: LSTM, 1.90 [1.80, 2.00]; CNN, 2.50 [2.40, 2.60]."
+        "Human text is most probable in bits per byte under GRU, 1.40 [1.30, 1.50]."
     )
     pairs = [("lstm", "gru", 0.2), ("gru", "cnn", 0.01), ("lstm", "cnn", 0.001)]
+    pairs += [("rnn", "gru", np.nan), ("gru", None, np.nan)]
     columns = ["first", "second", "p_adjusted"]
     tested = pd.DataFrame(pairs, columns=columns).assign(scored_text="cleaned")
     assert answers([], bits, tested)[0].endswith(

@@ -475,6 +475,7 @@ def test_numbers_of_documents_side_by_side_are_compared_by_their_ranks():
     assert not number_test(rng.permutation(pages)).alike
     assert number_test(np.ones(9)).p_value == 1
     assert np.isnan(number_test(numbers[:2]).p_value)
+    assert np.isnan(number_test(np.append(numbers[:9], np.nan)).p_value)
 
 
 def test_scores_tell_documents_that_depend_on_each_other():
@@ -482,7 +483,7 @@ def test_scores_tell_documents_that_depend_on_each_other():
     pages, keys, sizes = np.repeat(rng.normal(size=20), 20), np.arange(400), np.full(400, 40)
     said = told_of_scores(pages + rng.normal(size=400), keys, sizes)
     assert said.startswith("documents side by side are alike (rank correlation 0.")
-    assert said.endswith("name their groups, or take 10 documents in a row as one (group size 10)")
+    assert "name their groups, or take 10 documents in a row as one (group size 10)" in said
     alone = rng.normal(size=400)
     assert told_of_scores(alone, keys, sizes) == ""
     assert told_of_scores(alone, keys // 2, sizes).startswith("50.0% of the documents of 40 bytes")

@@ -28,7 +28,7 @@ from beyond_perplexity.inference import intervals, p_values
 from beyond_perplexity.inference import p_values as sign_flips
 from beyond_perplexity.models import likelihoods, registry
 from beyond_perplexity.models.likelihoods import score_encoded
-from beyond_perplexity.perplexities.options import PairOptions
+from beyond_perplexity.perplexities.options import PairOptions, ScoringOptions
 from beyond_perplexity.perplexities.paired import (
     check_company,
     compare_scores,
@@ -36,7 +36,7 @@ from beyond_perplexity.perplexities.paired import (
     smallest_found,
 )
 from beyond_perplexity.perplexities.score_files import read_scores
-from beyond_perplexity.perplexities.scored_texts import texts_of_split
+from beyond_perplexity.perplexities.scored_texts import filled_documents, texts_of_split
 from beyond_perplexity.perplexities.summary import (
     ScoredText,
     Totals,
@@ -537,6 +537,8 @@ def test_the_smallest_difference_has_a_power_of_80_percent_and_equal_scores_find
     assert (same["detectable"], same["power"], same["value"], same["p_value"]) == (None, None, 0, 1)
     assert "both give every document the same likelihood" in same["note"]
     assert others["detectable"] > 0
+    nearly = one | {"log_likelihood": one["log_likelihood"] - (np.arange(160) == 3)}
+    assert together(tmp_path, one, nearly)[2]["detectable"] is None  # one group tells nothing
     assert "same likelihood" not in others["note"]
 
 
@@ -557,10 +559,12 @@ def test_level_coverage_and_power_by_simulation(setting):
     assert (found["plain"] > 0.05 + room) == (setting.slope > 0)
 
 
-def test_documents_of_pages_that_nobody_named_are_warned_of_and_taken_together(tmp_path):
+@pytest.mark.parametrize("ids", [{}, {"doc_id": [f"text {k}" for k in range(400)]}])
+def test_documents_of_pages_that_nobody_named_are_warned_of_and_taken_together(tmp_path, ids):
     """Two models that are as good on 40 pages of 10 documents, which the files do not name."""
     rng, size = np.random.default_rng(2), np.full(400, 50)
-    pages, keys = np.repeat(rng.normal(size=(2, 40)), 10, axis=1), {"bytes": size}
+    pages = np.repeat(rng.normal(size=(2, 40)), 10, axis=1)
+    keys = ids | {"bytes": size, "text_hash": np.arange(400) // 10}
     both = [keys | {"log_likelihood": -size * (3 + 0.3 * own)} for own in pages]
     own, _, pair = together(tmp_path, *both)
     for row in (own, pair):
@@ -570,11 +574,22 @@ def test_documents_of_pages_that_nobody_named_are_warned_of_and_taken_together(t
     named = [one | {"group": np.arange(400) // 10} for one in both]
     expected = together(tmp_path, *named)[2]
     found = together(tmp_path, *both, group_size=10)[2]
-    assert found == expected
+    assert found == pytest.approx(expected)
     assert (found["groups"], found["note"]) == (40, "")
     assert found["high"] - found["low"] > 2 * (pair["high"] - pair["low"])
     with pytest.raises(InputError, match="column 'group' has the groups of its documents; leave"):
         together(tmp_path, *named, group_size=10)
+
+
+def test_documents_in_a_row_are_scored_as_groups_where_they_name_none(tmp_path):
+    plain, named = tmp_path / "plain.txt", tmp_path / "named.jsonl"
+    plain.write_text("a\n\nb\nc\nd\n", encoding="utf-8")
+    found = filled_documents(ScoringOptions("model", plain, group_size=2), None)
+    groups = [(one.doc_id, one.group) for one in found]
+    assert groups == [(0, "0"), (2, "0"), (3, "1"), (4, "1")]  # what is blank counts for nothing
+    named.write_text('{"text": "a", "group": "x"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"named\.jsonl: names its groups; leave the group size"):
+        list(filled_documents(ScoringOptions("model", named, group_size=2), None))
 
 
 def test_a_pair_differs_by_the_difference_of_bits_from_any_program_in_any_order(tmp_path):

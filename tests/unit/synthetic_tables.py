@@ -304,7 +304,7 @@ def make_differences(models):
     own = [(first, None, 2.0 + 0.1 * place) for place, first in enumerate(models)]
     place = models.index
     pairs = [(a, b, 0.1 * (place(a) - place(b))) for a, b in combinations(models, 2)]
-    tested = {"p_value": 0.001, "p_adjusted": 0.003, "detectable": 0.04}
+    tested = {"p_value": 0.001, "p_adjusted": 0.003, "detectable": 0.04, "power": 0.8}
     rows = [
         {"scored_text": "cleaned", "first": first, "second": second, "value": value}
         | {"low_by_document": value - 0.01, "high_by_document": value + 0.01}

@@ -502,7 +502,7 @@ def test_errors_are_joined_by_their_formulas_and_what_is_not_defined_has_no_limi
     assert StandardError(0.0, 3.0).with_another(StandardError(0.0, 5.0)) == (0, 3)
 
 
-@pytest.mark.parametrize(("units", "grouped"), [(200, (False, False)), (24, (True, False))])
+@pytest.mark.parametrize(("units", "grouped"), [(200, (False, False)), (48, (True, False))])
 def test_intervals_hold_what_they_name(units, grouped):
     """A small case of `benchmarks/coverages.py`: of every measure, binomially many."""
     shifted = Shifted(Topics(n_types=300, n_topics=8, own=30, size=6.0, least=3), 0.15, 1.15)

@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.calibration import FEWEST, REPEATS, Case, parser_of, rates
 from benchmarks.populations import Articles
+from benchmarks.powers import Promised
 from beyond_perplexity.inference.permuted_units import Groups
 from beyond_perplexity.inference.prompts import Prompts
 from beyond_perplexity.random_streams import stream, stream_key
@@ -168,32 +169,12 @@ def _thinned(codes: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
     return None if codes is None else np.unique(codes[chosen], return_inverse=True)[1]
 
 
-class Promised:
-    """The smallest share of a topic by several references, and whether new pairs show it.
-
-    Each reference is used in turn; `printed` has the share and its power of each, (R, 2).
-    """
-
-    printed: np.ndarray
-
-    @property
-    def nominal(self) -> str:
-        """The mean power that is printed."""
-        return f"{self.printed[:, 1].mean():.3f}"
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """What is near it."""
-        return float(self.nominal) - 0.05, float(self.nominal) + 0.05
-
-    def share(self, repeat: int) -> float:
-        """Return the share of the reference whose turn it is."""
-        return float(self.printed[repeat % len(self.printed), 0])
-
-
 @dataclass(frozen=True)
 class PromisedShift(Promised):
-    """Of texts; a reference has `units` pages or documents."""
+    """The smallest share of a topic by several references, and whether new pairs show it.
+
+    A reference has `units` pages or documents.
+    """
 
     case: TwoTexts
     pairs: int = 300
@@ -224,7 +205,7 @@ class PromisedShift(Promised):
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw a pair with the promised shift and test it."""
-        shifted = replace(self.case, share=self.share(repeat))
+        shifted = replace(self.case, share=self.shift(repeat))
         pair, _ = shifted.pair(repeat)
         row = next(iter(embedding_rows(pair, TESTS, repeat)))
         return {"mmd": bool(row.p_value <= LEVEL)}
@@ -285,7 +266,7 @@ class TwoAnswers:
 
 @dataclass(frozen=True)
 class PromisedAnswers(Promised):
-    """Of answers to the same prompts."""
+    """The same of answers to the same prompts."""
 
     case: TwoAnswers
     references: int = 20
@@ -309,7 +290,7 @@ class PromisedAnswers(Promised):
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw answers with the share of one of the references in turn, and test them."""
-        return {"mmd": replace(self.case, share=self.share(repeat))(repeat)["mmd"]}
+        return {"mmd": replace(self.case, share=self.shift(repeat))(repeat)["mmd"]}
 
 
 def answered_cases() -> Iterator[TwoAnswers | PromisedAnswers]:

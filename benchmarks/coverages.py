@@ -11,6 +11,7 @@ Zipf's law are independent draws, with infinitely many ranks, in two halves.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pkgutil import resolve_name
@@ -296,6 +297,18 @@ class Looped:
         return found | {key: (value[key], "high") for key in keys if key in value}
 
 
+@contextmanager
+def opened_shifted(
+    name: str, shifted: Shifted | Looped, units: int, grouped: tuple[bool, bool], repeat: int
+) -> Iterator[tuple[SampleSetPair, int]]:
+    """Draw human text and shifted samples for a repeat of a case, with the seed of its tests."""
+    rng = stream(SEED, f"calibration/{name}", repeat)
+    human = shifted.plain.draw(rng, units, grouped[0])
+    model = shifted.draw(rng, units if grouped[1] else len(human), grouped[1])
+    with opened(human, model, shifted.population.classes, grouped) as pair:
+        yield pair, stream_key(SEED, f"calibration/{name}/{repeat}")
+
+
 @dataclass(frozen=True)
 class Covered:
     """Intervals of shifted samples, called with the number of the repeat."""
@@ -310,14 +323,10 @@ class Covered:
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw both sides and measure them: which limits hold."""
-        rng = stream(SEED, f"calibration/{self.name}", repeat)
-        human = self.shifted.plain.draw(rng, self.units, self.grouped[0])
-        n = self.units if self.grouped[1] else len(human)
-        model = self.shifted.draw(rng, n, self.grouped[1])
-        seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
-        with opened(human, model, self.shifted.population.classes, self.grouped) as pair:
+        given = self.name, self.shifted, self.units, self.grouped, repeat
+        with opened_shifted(*given) as (pair, seed):
             rows = {row.key: row for row in measure_rows(pair, INTERVALS, seed)}
-            found = self._split(pair, human.types, seed)
+            found = self._split(pair, self.shifted.population.types, seed)
         for key, (target, which) in self.targets.items():
             if key not in rows:  # groups beside documents share no n-grams that are compared
                 continue

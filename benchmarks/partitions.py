@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from benchmarks.coverages import INTERVALS, Shifted, over_partition
-from benchmarks.levels import SEED, opened
+from benchmarks.coverages import INTERVALS, Shifted, opened_shifted, over_partition
 from benchmarks.populations import Articles, Topics
-from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.measures import measure_rows
 
 TRUE_DISTANCES = (0.0, 0.05, 0.1, 0.25)
@@ -44,12 +42,8 @@ class Partitioned:
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw both sides and measure them."""
-        rng = stream(SEED, f"calibration/{self.name}", repeat)
-        human = self.shifted.plain.draw(rng, self.units, self.grouped[0])
-        n = self.units if self.grouped[1] else len(human)
-        model = self.shifted.draw(rng, n, self.grouped[1])
-        seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
-        with opened(human, model, self.population.classes, self.grouped) as pair:
+        given = self.name, self.shifted, self.units, self.grouped, repeat
+        with opened_shifted(*given) as (pair, seed):
             rows = {row.key: row for row in measure_rows(pair, INTERVALS, seed)}
         own, full = (rows["unigram", name] for name in ("partitioned_tvd", "tvd"))
         return {

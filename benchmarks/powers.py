@@ -10,7 +10,7 @@ is found is held against the mean of what is printed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pkgutil import resolve_name
@@ -252,18 +252,10 @@ def mean_shared(drawn: Drawn) -> np.ndarray:
     return shared_by_document(words, np.arange(len(words)), len(row.places)).mean(axis=0)
 
 
-@dataclass(frozen=True)
-class PrintedPower:
-    """Pairs with the minimum detectable effect of a test, called with the number of the repeat."""
+class Promised:
+    """What several references promise to find, a shift and its power each; each is used in turn."""
 
-    name: str
-    references: References = field(repr=False)
-    key: Key
-
-    @cached_property
-    def printed(self) -> list[Printed]:
-        """The shift and its power, of each reference."""
-        return [own[self.key] for own in self.references.effects]
+    printed: Sequence[Printed] | np.ndarray
 
     @property
     def nominal(self) -> str:
@@ -274,6 +266,24 @@ class PrintedPower:
     def limits(self) -> tuple[float, float]:
         """Within .05 of it."""
         return float(self.nominal) - 0.05, float(self.nominal) + 0.05
+
+    def shift(self, repeat: int) -> float:
+        """Return the shift of the reference whose turn it is."""
+        return float(self.printed[repeat % len(self.printed)][0])
+
+
+@dataclass(frozen=True)
+class PrintedPower(Promised):
+    """Pairs with the minimum detectable effect of a test, called with the number of the repeat."""
+
+    name: str
+    references: References = field(repr=False)
+    key: Key
+
+    @cached_property
+    def printed(self) -> list[Printed]:  # type: ignore[override]
+        """The shift and its power, of each reference."""
+        return [own[self.key] for own in self.references.effects]
 
     def __call__(self, repeat: int) -> dict[str, bool]:
         """Draw a pair and test it: whether the shift is found."""

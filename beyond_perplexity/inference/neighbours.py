@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -75,6 +76,13 @@ def told_of_copies(keys: np.ndarray, what: str) -> str:
     )
 
 
+@lru_cache(1)  # all models and their pairs have as many documents
+def _orders(n: int, *items: int) -> np.ndarray:
+    """Draw orders of n documents behind their own one, (B + 1, n), by a stream named by items."""
+    rng = stream(items[0], "neighbours", *items[1:])
+    return np.stack([np.arange(n), *(rng.permutation(n) for _ in range(_PERMUTATIONS))])
+
+
 def number_test(values: np.ndarray, seed: int = 0) -> NeighbourTest:
     """Test the same of a number a document, float, (D,): Spearman's correlation with the next one.
 
@@ -86,8 +94,7 @@ def number_test(values: np.ndarray, seed: int = 0) -> NeighbourTest:
         return NeighbourTest(math.nan, math.nan, math.nan)
     kept = values[: min(len(values), NEIGHBOURS) // n * n].reshape(-1, n)
     ranks = average_ranks(kept.T).T - (n + 1) / 2
-    rng, sums = stream(seed, "neighbours"), np.zeros(_PERMUTATIONS + 1)
-    orders = np.stack([np.arange(n), *(rng.permutation(n) for _ in range(_PERMUTATIONS))])
+    orders, sums = _orders(n, seed), np.zeros(_PERMUTATIONS + 1)
     for block in ranks:
         moved = block[orders]
         sums += np.einsum("bi,bi->b", moved[:, :-1], moved[:, 1:])
@@ -149,8 +156,7 @@ def neighbour_test(blocks: Iterable[csr_matrix], seed: int = 0) -> NeighbourTest
         n = counts.shape[0]
         if n < 2:
             continue
-        cosines, rng = _cosines(counts), stream(seed, "neighbours", number)
-        orders = np.stack([np.arange(n), *(rng.permutation(n) for _ in range(_PERMUTATIONS))])
+        cosines, orders = _cosines(counts), _orders(n, seed, number)
         sums += cosines[orders[:, :-1], orders[:, 1:]].sum(axis=1)
         everything += float(cosines.sum() - np.trace(cosines)) / n  # of n − 1 random pairs
         pairs += n - 1

@@ -62,8 +62,7 @@ def power_at(difference: intervals.RatioTest, true: float) -> float:
     """
     found = difference.interval
     beyond = np.array([found.value - found.low, found.high - found.value]) - true
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tails = student_tail(beyond / found.standard_error, np.full(2, difference.df))
+    tails = student_tail(beyond / found.standard_error, np.full(2, difference.df))
     return float(tails.mean())
 
 
@@ -190,17 +189,20 @@ def _ratio_row(
     groups: np.ndarray,
     keys: np.ndarray,
     free: Sequence[str],
+    *,
+    pair: bool,
 ) -> _Row:
-    """Make the row of a ratio of sums (D,), less the names; `keys` are of texts, and `free` models
-    without spellings."""
+    """Make the row of a ratio of sums (D,), less the names, of a model or of a `pair`; `keys` are
+    of texts, and `free` models without spellings."""
     numerators, denominators = intervals.sum_groups(groups, bits, sizes)
     test = intervals.ratio_test(numerators, denominators)
     found = test.interval
     few = math.isnan(found.low)
     row = _row(**found.columns("value", "low", "high"), p_value=intervals.finite(test.p_value))
     row |= {"groups": found.groups, "groups_effective": found.effective}
-    both = map(intervals.finite, minimum_detectable(numerators, denominators))
-    row["detectable"], row["power"] = both
+    if pair:
+        both = map(intervals.finite, minimum_detectable(numerators, denominators))
+        row["detectable"], row["power"] = both
     alone = found.groups == len(bits)
     if not alone:
         beside = intervals.ratio_test(bits, sizes).interval
@@ -228,11 +230,11 @@ def _compare(
     rows = []
     for place, held in enumerate(files):
         own = {"first": called[place], "open_vocabulary": held.open_vocabulary}
-        own |= {"p_value": None, "detectable": None, "power": None}
-        rows.append(_ratio_row(bits[place], *given, free[place]) | own)
+        row = _ratio_row(bits[place], *given, free[place], pair=False)
+        rows.append(row | own | {"p_value": None})
     for one, two in combinations(range(len(files)), 2):
-        row = _ratio_row(bits[one] - bits[two], *given, free[one] + free[two])
+        row = _ratio_row(bits[one] - bits[two], *given, free[one] + free[two], pair=True)
         if np.array_equal(files[one].log_likelihood, files[two].log_likelihood):
-            row |= {"detectable": None, "power": None, "note": joined_facts(_SAME, row["note"])}
+            row["note"] = joined_facts(_SAME, row["note"])
         rows.append(row | {"first": called[one], "second": called[two]})
     return rows

@@ -233,7 +233,10 @@ def same_documents(files: Sequence[FileScores]) -> list[FileScores]:
         ordered = [one.take(order) for one, order in zip(files, orders, strict=True)]
     for other in ordered[1:]:
         _check_same(ordered[0], other, by_id)
-    return [one.take(np.argsort(orders[0])) for one in ordered] if by_id else ordered
+    if by_id:
+        back = np.argsort(orders[0])
+        ordered = [one.take(back) for one in ordered]
+    return ordered
 
 
 def document_groups(files: Sequence[FileScores], size: int = 1) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import Descriptions, parts_by
+from beyond_perplexity.figures.measure_names import Descriptions, both_ways, parts_by
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.importance.estimate_wording import finite_bounds
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
@@ -241,10 +241,9 @@ def _paired_with(name: str, differences: pd.DataFrame | None) -> dict[str, float
     if differences is None:
         return {}
     of_text = is_pair(differences) & (differences["scored_text"] == "cleaned")
-    tested = differences[of_text & differences["p_adjusted"].notna()]
-    held = zip(tested["first"], tested["second"], tested["p_adjusted"], strict=True)
-    pairs = [({first, second}, p_value) for first, second, p_value in held]
-    return {other: p for pair, p in pairs if name in pair for other in pair - {name}}
+    pairs = both_ways(differences[of_text & differences["p_adjusted"].notna()])
+    own = pairs[pairs["first"] == name]
+    return dict(zip(own["second"], own["p_adjusted"], strict=True))
 
 
 def answers(

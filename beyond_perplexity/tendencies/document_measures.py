@@ -194,18 +194,17 @@ def randomized_types(how: Measuring, *, tested: bool = True) -> dict[MeasureKey,
     if units is not None and units.scheme == "swaps":
         return found
     for held in types_by_length(how.pair):
-        evaluate, observed = held.evaluate, held.observed()[_TESTED]
+        evaluate = held.evaluate
         if units is None:
             purpose = f"permutation/{held.tendency}"
             drawn = type_token.permute_by_length(held.cells, held.counts, n, seed, purpose)
         else:
             if tested:
                 evaluate = partial(type_token.scaled_distance, held.cells)
-                observed = float(evaluate(*held.counts)[_TESTED])
             cells, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
             found_cells = histogram_draws.permuted_cells(cells, width, evaluate, units, n, seed)
             drawn = found_cells.get(_TESTED, np.zeros(0))
-        found[held.tendency, _TESTED] = np.append(drawn, observed)
+        found[held.tendency, _TESTED] = np.append(drawn, evaluate(*held.counts)[_TESTED])
     return found
 
 

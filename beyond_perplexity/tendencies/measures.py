@@ -132,13 +132,10 @@ def without_verdict(pair: SampleSetPair, tendency: str) -> str:
     Groups count by what a measure weighs them with: tokens for words and types, else the documents
     that have a number.
     """
-    if pair.documents is None:
+    if pair.documents is None or permuted_units.scheme_of(pair.groups) == "documents":
         return ""
-    lengths = pair.of_words.document_lengths
-    if not _is_of_words(tendency):
-        first, second = (_with_number(pair, tendency, sample_set) for sample_set in (0, 1))
-        lengths = first, second
-    return too_few_groups(pair.groups, lengths, "few_prompts" if pair.prompted else "few_groups")
+    weights = [_weights(pair, tendency, sample_set) for sample_set in (0, 1)]
+    return too_few_groups(pair.groups, weights, "few_prompts" if pair.prompted else "few_groups")
 
 
 def _few_of(row: MeasureRow, pair: SampleSetPair) -> bool:
@@ -147,14 +144,14 @@ def _few_of(row: MeasureRow, pair: SampleSetPair) -> bool:
     codes = pair.groups[sample_set]
     if compares_texts(row.measure) or codes is None:
         return compares_texts(row.measure)
-    weights = pair.of_words.document_lengths[sample_set]
-    if not _is_of_words(row.tendency):
-        weights = _with_number(pair, row.tendency, sample_set)
-    return permuted_units.effective_groups(group_sums(codes, weights)) < EFFECTIVE_GROUPS
+    sums = group_sums(codes, _weights(pair, row.tendency, sample_set))
+    return permuted_units.effective_groups(sums) < EFFECTIVE_GROUPS
 
 
-def _with_number(pair: SampleSetPair, tendency: str, sample_set: int) -> np.ndarray:
-    """Weigh the documents of a text, 0 where one is too short for a tendency: (D,)."""
+def _weights(pair: SampleSetPair, tendency: str, sample_set: int) -> np.ndarray:
+    """Weigh the documents of a text as a tendency does, 0 where one is too short for it: (D,)."""
+    if _is_of_words(tendency):
+        return pair.of_words.document_lengths[sample_set]
     assert pair.documents is not None
     held, sized = pair.documents.values(sample_set), pair.sizes.get(tendency)
     values = held.get(sized.name if sized else tendency, held[LENGTH])

@@ -158,7 +158,9 @@ def test_the_answer_stands_first(measures) -> None:
     pairs = [("lstm", "gru", 0.2), ("gru", "cnn", 0.01), ("lstm", "cnn", 0.001)]
     pairs += [("rnn", "gru", np.nan), ("gru", None, np.nan)]
     columns = ["first", "second", "p_adjusted"]
-    tested = pd.DataFrame(pairs, columns=columns).assign(scored_text="cleaned")
+    tested = pd.DataFrame(pairs, columns=columns).assign(
+        scored_text="cleaned", value=0.1, low=0.0, high=0.2
+    )
     assert answers([], bits, tested)[0].endswith(
         "under *GRU*, 1.40 [1.30, 1.50]; least under *CNN*, 2.50 [2.40, 2.60]. No paired test puts "
         "behind it: *LSTM*, 1.90 [1.80, 2.00]."

@@ -33,7 +33,7 @@ from scipy import sparse, stats
 
 from benchmarks.calibration import FEWEST, Rate, parser_of, rates
 from benchmarks.coverages import Shifted
-from benchmarks.levels import ANY, LEVEL, SEED, opened
+from benchmarks.levels import ANY, LEVEL, SEED, opened, rejected
 from benchmarks.populations import UNKNOWN, Articles, Drawn, Topics
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.embedded_documents import (
@@ -55,7 +55,8 @@ SHARES = (0.1, 0.25, 0.5)
 EMBEDDED = EmbeddingOptions("minilm").documents
 TESTS = MeasurementOptions(permutations=499, bootstrap=0, monte_carlo=0)
 OURS = {
-    ANY: "any star",
+    ANY: "any star, words",
+    f"{ANY} (order)": "any star, order",
     "unigram tvd": "held-out TVD",
     "rank_frequency ks_empirical": "rank KS",
     "length ks": "length KS",
@@ -213,6 +214,11 @@ class Compared:
         return (0.0, 1.0) if self.share else (0.0, 0.075)
 
     @property
+    def any_limits(self) -> tuple[float, float]:
+        """The same of any star of a family."""
+        return (0.0, 1.0) if self.share else (0.0, 0.06)
+
+    @property
     def name(self) -> str:
         """What is compared."""
         human = "documents of whole articles" if self.grouped else "documents"
@@ -237,15 +243,15 @@ class Compared:
         )
         return {
             **self._ours(*texts, model, human, seed),
-            **_rejected(zip(OTHERS, others, strict=True)),
+            **{name: p <= LEVEL for name, p in zip(OTHERS, others, strict=True)},
         }
 
     def _ours(
         self, human: Drawn, model: Drawn, own: np.ndarray, reference: np.ndarray, seed: int
     ) -> dict[str, bool]:
         with opened(human, model, self.pool.classes, (self.grouped, False)) as pair:
-            rows = [*measure_rows(pair, TESTS, seed)]
-        stars = [row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)]
+            rows = [x for x in measure_rows(pair, TESTS, seed) if not math.isnan(x.p_value)]
+        found = rejected(rows) if rows else {}
         if self.pool.vectors is not None:
             codes = human.groups if self.grouped else None
             sizes = len(human), len(model)
@@ -256,20 +262,16 @@ class Compared:
                 EmbeddedText(vectors[0], taken, sizes[0]),
                 EmbeddedText(vectors[1], None, sizes[1]),
             )
-            rows += embedding_rows(EmbeddedPair.of(*sides), TESTS, seed)
-        named = ((OURS.get(" ".join(row.key), ""), row.p_value) for row in rows)
-        found = _rejected((name, p) for name, p in named if name and not math.isnan(p))
-        return found | ({OURS[ANY]: min(stars) < LEVEL} if stars else {})
+            of_vectors = embedding_rows(EmbeddedPair.of(*sides), TESTS, seed)
+            held = (x for x in of_vectors if not math.isnan(x.p_value))
+            found |= {" ".join(x.key): x.p_value <= LEVEL for x in held}
+        return {OURS[name]: value for name, value in found.items() if name in OURS}
 
     def score(self, repeat: int) -> float:
         """Compute MAUVE of both texts."""
         human, _, model, seed = self.drawn(repeat)
         assert self.pool.vectors is not None
         return mauve_score(self.pool.vectors[human], self.pool.vectors[model], seed)
-
-
-def _rejected(p_values: Iterator[tuple[str, float]]) -> dict[str, bool]:
-    return {name: p_value <= LEVEL for name, p_value in p_values}
 
 
 def cases(pool: Pool) -> Iterator[Compared]:

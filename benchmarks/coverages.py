@@ -40,7 +40,7 @@ RANKS = 10_000
 FITS = MeasurementOptions(permutations=0, bootstrap=1, monte_carlo=0)
 INTERVALS = MeasurementOptions(permutations=0, bootstrap=399, monte_carlo=0)
 LARGE = 200_000  # documents of the draw that stands for the population
-LARGE_ORDER = 20_000  # likewise, of long documents
+LARGE_ORDER = 100_000  # likewise, of long documents
 VALUES = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
 # Not the slope of Taylor's law, which is of the words that are frequent in so many documents.
 NUMBERS, CURVES = ("repetition", "burstiness", "compression"), ("recurrence", "shared_ngrams")

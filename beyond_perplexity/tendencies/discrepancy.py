@@ -17,7 +17,7 @@ others, nearer or farther by what the encoder makes of them.
 else, too large on average, by the more the fewer documents there are. `unbiased_square` leaves out
 pairs of documents of one unit (a document with itself; documents of one group), so that its
 expectation is the squared MMD of the distributions whatever the number of documents; it can be
-negative. Its variance comes from leaving out one unit at a time (`inference.intervals`).
+negative. Its variance comes from leaving out one unit at a time (`inference.standard_errors`).
 
 Source: Gretton, Borgwardt, Rasch, Schölkopf and Smola (2012). A kernel two-sample test. JMLR 13. N
 documents in all, n of the reference and m of the samples, D numbers of a vector, w sets of weights
@@ -32,8 +32,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
 from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.standard_errors import (
+    NOT_DEFINED,
+    StandardError,
+    UnitSums,
+    error_of,
+)
 
 _EQUAL = 1e-6  # vectors closer than this, relative to their size, are the same in 32 bits
 

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.inference import p_values, permuted_units
-from beyond_perplexity.inference.intervals import StandardError
+from beyond_perplexity.inference.standard_errors import StandardError
 from beyond_perplexity.tendencies.definitions import EMBEDDING, SIMILARITY, MeasureRow
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference import histogram_draws, intervals
+from beyond_perplexity.inference import histogram_draws, standard_errors
 from beyond_perplexity.inference.limits import upper_limit
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS, PermutedUnits
@@ -257,13 +257,13 @@ def _heaps_rows(how: Measuring, tendency: str, fits: tuple[Heaps, Heaps]) -> Ite
     pair, options, name = how.pair, how.options, type_token.HISTOGRAM_OF[tendency]
     for sample_set, suffix in ((1, ""), (0, "_reference")):
         histogram, fit = pair.sample_sets[sample_set].histograms[name], fits[sample_set]
-        errors = intervals.NOT_DEFINED, intervals.NOT_DEFINED
+        errors = standard_errors.NOT_DEFINED, standard_errors.NOT_DEFINED
         if options.bootstrap and not math.isnan(fit.beta):
             cells = type_token.LengthCells.of(histogram)
             cells_of = partial(_type_cells, pair, name, cells, sample_set)
             columns, used = heaps_columns(cells.lengths, cells.values, fit)
             groups = pair.groups[sample_set]
-            held = intervals.sums_by_unit(histogram.counts, columns, used, cells_of, groups)
+            held = standard_errors.sums_by_unit(histogram.counts, columns, used, cells_of, groups)
             errors = heaps_errors(held, fit)
         for parameter, value, error in zip(("alpha", "beta"), fit, errors, strict=True):
             limits = error.limits(value, options.confidence)
@@ -314,12 +314,12 @@ def _mean_limits(
     everything, column, sums = np.ones(len(held.cells), bool), held.cells[:, None], []
     for sample_set, (counts, groups) in enumerate(zip(held.counts, held.pair.groups, strict=True)):
         cells_of = partial(held.cells_of, sample_set)
-        sums.append(intervals.sums_by_unit(counts, column, everything, cells_of, groups))
-    reference, samples = map(intervals.mean_error, sums)
+        sums.append(standard_errors.sums_by_unit(counts, column, everything, cells_of, groups))
+    reference, samples = map(standard_errors.mean_error, sums)
     errors = {"mean": samples, "mean_reference": reference}
     errors["mean_difference"] = samples.with_another(reference)
     if held.pair.prompted:
-        errors["mean_difference"] = intervals.paired_mean_error(*sums)
+        errors["mean_difference"] = standard_errors.paired_mean_error(*sums)
     return {name: error.limits(values[name], confidence) for name, error in errors.items()}
 
 

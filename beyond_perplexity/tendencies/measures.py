@@ -1,7 +1,7 @@
 """The table of tendencies of samples against a reference.
 
 Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval or limits
-(`inference.intervals`); `p_value` that of a test, one-sided for a distance and two-sided for
+(`inference.standard_errors`); `p_value` that of a test, one-sided for a distance and two-sided for
 a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the sample set, each
 of so many `draws`; `verdict` says what was found. Where there is no sound test, or so few draws
 that none can differ, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `permuted`

@@ -23,8 +23,13 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import zeta
 
 from beyond_perplexity.inference.held_out import sums_of_units
-from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
 from beyond_perplexity.inference.permuted_units import OCCURRENCES, SPLIT_RANKS
+from beyond_perplexity.inference.standard_errors import (
+    NOT_DEFINED,
+    StandardError,
+    UnitSums,
+    error_of,
+)
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_counts import DocumentCounts

@@ -20,7 +20,7 @@ import pytest
 from gensim.parsing.preprocessing import STOPWORDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, skew
 from scipy.stats import t as student
 
 import beyond_perplexity
@@ -31,8 +31,8 @@ from benchmarks.levels import ANY, LEVEL, EqualTexts
 from benchmarks.populations import Topics
 from beyond_perplexity.corpus import moses, normalization
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference import intervals
-from beyond_perplexity.inference.intervals import StandardError, mean_error
+from beyond_perplexity.inference import standard_errors
+from beyond_perplexity.inference.standard_errors import StandardError, mean_error
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.storage.fingerprint import reached_parts
 from beyond_perplexity.storage.shards import read_record, read_texts
@@ -428,7 +428,9 @@ def units_of(columns, groups=None, used=None):
     """Units of documents that have a cell each."""
     n = len(columns)
     kept = np.ones(n, bool) if used is None else used
-    return intervals.sums_by_unit(np.ones(n, np.int64), columns, kept, lambda: np.arange(n), groups)
+    return standard_errors.sums_by_unit(
+        np.ones(n, np.int64), columns, kept, lambda: np.arange(n), groups
+    )
 
 
 def test_the_error_of_a_mean_is_the_textbook_one_and_groups_are_left_out_whole():
@@ -438,10 +440,16 @@ def test_the_error_of_a_mean_is_the_textbook_one_and_groups_are_left_out_whole()
     changes = values - values.mean()
     few = 3 * np.sum(changes**2) ** 2 / np.sum(changes**4)
     assert error.df == pytest.approx(min(50, few) - 1)
+    # Oracle of skewness: SciPy's; of limits: at both Hall's transformation is Student's quantile.
+    assert error.skewness == pytest.approx(skew(values) / math.sqrt(50))
     margin = student.ppf(0.975, error.df) * math.sqrt(error.variance)
-    assert error.limits(10.0, 0.95) == pytest.approx((10 - margin, 10 + margin))
+    even = error._replace(skewness=0.0)
+    assert even.limits(10.0, 0.95) == pytest.approx((10 - margin, 10 + margin))
+    x, s = (10 - np.array(error.limits(10.0, 0.95))) / math.sqrt(error.variance), error.skewness
+    moved = x + s / 6 + s * x**2 / 3 + s**2 * x**3 / 27
+    assert moved == pytest.approx(student.ppf([0.975, 0.025], error.df))
     values, counts = np.array([1.0, 4.0, 6.0]), np.array([3, 0, 5])
-    cells = intervals.sums_by_unit(counts, values[:, None], counts >= 0, lambda: counts, None)
+    cells = standard_errors.sums_by_unit(counts, values[:, None], counts >= 0, lambda: counts, None)
     single = units_of(np.repeat(values, counts)[:, None])
     assert mean_error(cells) == pytest.approx(mean_error(single))
     rng = np.random.default_rng(1)
@@ -477,9 +485,9 @@ def test_one_step_without_a_unit_is_a_refit(grouped):
     numbers = np.unique(groups[used])
     without = np.array([fit(groups != g) for g in numbers])
     sizes = np.bincount(groups[used])[numbers]
-    ones = intervals.UnitSums(np.ones(len(numbers)), sizes, np.zeros((0, 1)))
+    ones = standard_errors.UnitSums(np.ones(len(numbers)), sizes, np.zeros((0, 1)))
     for column, error in enumerate(errors):
-        exact = intervals.error_of(whole[column], without[:, column], ones)
+        exact = standard_errors.error_of(whole[column], without[:, column], ones)
         assert error == pytest.approx(exact, rel=0.01)
 
 
@@ -494,12 +502,15 @@ def test_errors_are_joined_by_their_formulas_and_what_is_not_defined_has_no_limi
     nothing = heaps_errors(units_of(columns, None, used), Heaps(math.nan, math.nan))
     assert all(math.isnan(error.variance) for error in nothing)
     found = StandardError(4.0, 9.0).mean_with(StandardError(16.0, 5.0))
-    assert found == pytest.approx((9, 5))
+    assert found == pytest.approx((9, 5, 0))
     # Oracle: the formula at two points; equal errors and sizes double the freedom.
     error = StandardError(2.0, 9.0)
-    assert error.with_another(error) == pytest.approx((4, 18))
-    assert error.with_another(StandardError(0.0, 3.0)) == pytest.approx((2, 9))
-    assert StandardError(0.0, 3.0).with_another(StandardError(0.0, 5.0)) == (0, 3)
+    assert error.with_another(error) == pytest.approx((4, 18, 0))
+    assert error.with_another(StandardError(0.0, 3.0)) == pytest.approx((2, 9, 0))
+    assert StandardError(0.0, 3.0).with_another(StandardError(0.0, 5.0)) == (0, 3, 0)
+    # Third moments of independent estimates add, that of what is taken away with another sign.
+    found = StandardError(4.0, 9.0, 0.3).with_another(StandardError(9.0, 9.0, 0.2))
+    assert found.skewness == pytest.approx((0.3 * 8 - 0.2 * 27) / 13**1.5)
 
 
 @pytest.mark.parametrize(("units", "grouped"), [(200, (False, False)), (48, (True, False))])

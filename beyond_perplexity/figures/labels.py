@@ -44,6 +44,12 @@ NAME_SUFFIXES = {"-bpe": "BPE", "-closed": "closed", "-scheduled-sampling": "sch
 DECODING_NAMES = {**{k: row.title for k, row in DECODINGS.items()}, EXTERNAL: "External samples"}
 
 
+def colour_and_mark(place: int) -> tuple[str, str]:
+    """Return the looks of a series; an eleventh repeats the first's colour, not its mark."""
+    mark = MARKERS[(place + place // len(PALETTE)) % len(MARKERS)]
+    return PALETTE[place % len(PALETTE)], mark
+
+
 class SourceName(NamedTuple):
     """A sample set: the samples of a model under a decoding, external samples, or the test set."""
 
@@ -189,12 +195,11 @@ class Looks:
         """Return the colour of a model, as hexadecimal digits."""
         if is_reference(model):
             return REFERENCE_LOOKS[self._humans.index(model) % len(REFERENCE_LOOKS)][0]
-        return PALETTE[self._models.index(model) % len(PALETTE)]
+        return colour_and_mark(self._models.index(model))[0]
 
     def marker(self, model: str) -> str:
-        """Return the mark of a model; an eleventh repeats the first's colour, not its mark."""
-        place = self._models.index(model)
-        return MARKERS[(place + place // len(PALETTE)) % len(MARKERS)]
+        """Return the mark of a model."""
+        return colour_and_mark(self._models.index(model))[1]
 
     def reference_style(self, model: str) -> Style:
         """Return the line style of the test set: solid as it is, broken in a vocabulary."""

@@ -14,11 +14,10 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import (
-    MARKERS,
     NEUTRAL_COLOUR,
-    PALETTE,
     Labels,
     Looks,
+    colour_and_mark,
     parse_source,
 )
 from beyond_perplexity.figures.numbers import STAR_LEVELS
@@ -185,7 +184,7 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
     entries = []
     tendencies = [name for name in TENDENCIES if name in set(found["tendency"])]
     for place, tendency in enumerate(tendencies):
-        colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        colour, marker = colour_and_mark(place)
         look: dict[str, Any] = {"color": colour, "marker": marker, "linewidth": 1.1}
         entries.append(handle(TENDENCIES[tendency].title, colour, marker))
         for measure, rows in found[found["tendency"] == tendency].groupby("measure"):

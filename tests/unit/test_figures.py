@@ -21,7 +21,7 @@ from beyond_perplexity.figures.curves import _bins
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.definitions import of_counts
+from beyond_perplexity.tendencies.definitions import TENDENCIES, of_counts
 from scripts import plot
 from tests.unit import evaluator_oracles, synthetic_tables
 from tests.unit.synthetic_tables import make_curves, make_measures, sources_of
@@ -268,6 +268,10 @@ def test_sample_size_and_sensitivity_draw_the_points_and_tests_of_the_table() ->
     assert len(axis.lines) == len(set(zip(rows["tendency"], rows["measure"], strict=True))) == 11
     assert {tuple(line.get_ydata()) for line in reached.lines[:-1]} == {(0.77,) * 4}
     assert reached.lines[-1].get_ydata()[0] == 0.8
+    every = [rows[rows["tendency"] == "length"].assign(tendency=name) for name in TENDENCIES]
+    drawn = draw("sensitivity", pd.concat(every), Labels()).axes[0].lines
+    looks = {(line.get_color(), line.get_marker()) for line in drawn}
+    assert len(looks) == len(TENDENCIES)  # more than there are colours
     unknown = rows.assign(relative=np.nan)
     evaluator_oracles.check_refused("no shift to draw", draw, "sensitivity", unknown, Labels())
 

@@ -108,6 +108,21 @@ def repeatable_sums(device: torch.device) -> Iterator[None]:
         memory.fill_uninitialized_memory = filled
 
 
+@contextmanager
+def _products(device: torch.device, mixed: bool) -> Iterator[None]:
+    """Multiply in bfloat16 where that is asked for."""
+    # oneDNN's LSTM of bfloat16 needs AVX-512; torch's own does not.
+    own = mixed and device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    layers: Any = torch.backends.mkldnn
+    before = layers.enabled
+    layers.enabled = before and not own
+    try:
+        with torch.autocast(device.type, torch.bfloat16, enabled=mixed):
+            yield
+    finally:
+        layers.enabled = before
+
+
 class Training:
     """A model on its way: steps, validations, early stopping, checkpoints."""
 
@@ -175,7 +190,7 @@ class Training:
         groups = self._optimizer.param_groups
         for group in groups:
             group["lr"] = self._rate
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
+        with _products(self._device, self._mixed):
             batch = mix_batch(self.model, batch, self.options, self.rounds.seed, progress.step)
             loss = self._minimized(batch, self.rounds.epoch)
             self._loss += loss.detach()
@@ -193,7 +208,7 @@ class Training:
         """Add up the loss of the validation split, and margins of it and of what is watched."""
         self.model.eval()
         for split, batch in self.rounds.validation_batches(watched):
-            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
+            with _products(self._device, self._mixed):
                 self.validation_step(batch.to(self._device), split)
 
     def validation_step(self, batch: Any, split: str) -> None:

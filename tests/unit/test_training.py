@@ -241,6 +241,19 @@ def test_every_neural_family_trains_is_saved_and_scores_what_training_saw(data, 
     assert loss / tokens == pytest.approx(description["valid_loss"], abs=1e-5)
 
 
+@pytest.mark.parametrize("family", ["lstm", *ARCHITECTURES])
+def test_training_in_bfloat16_is_that_in_single_precision_rounded(data, tmp_path, family):
+    """Also on a CPU for which oneDNN has no LSTM of bfloat16. Oracle: float32."""
+    losses = []
+    for precision in ("32", "bf16-mixed"):
+        training = {**TRAINING, "maximum_steps": 9, "maximum_length": 12, "precision": precision}
+        architecture = ARCHITECTURES.get(family, CONFIG["architecture"])
+        config = {"family": family, "architecture": architecture, "training": training}
+        fit(data, tmp_path / precision, tmp_path / f"{precision}-checkpoints", config)
+        losses.append(load_model(tmp_path / precision)[2]["valid_loss"])
+    assert losses[0] != losses[1] == pytest.approx(losses[0], abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("family", "architecture"),
     [("trigram", {}), ("kneser-ney", {}), ("kneser-ney", {"order": 3, "prune": [0, 0, 1]})],

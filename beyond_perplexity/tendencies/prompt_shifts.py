@@ -235,20 +235,22 @@ class PairShift(document_shifts.DrawnShift):
         numbers = kind in ("length", "share", "number")
         self.measures = document_shifts.NumberSwapShift.measures if numbers else inner.measures
         self._whole, self._measure = whole, measure
-        self._members = csc_matrix((np.ones(len(units)), (np.arange(len(units)), units)))
+        self._by_unit, self._sizes = np.argsort(units, kind="stable"), np.bincount(units)
+        self._ends = np.cumsum(self._sizes)
 
     def drawn(self, rng: np.random.Generator, n: int) -> DrawnAnswers:
         """Draw prompts, or groups, that have about n pairs, with the answers that they have."""
-        size, many = self._members.shape
+        size, many = len(self._by_unit), len(self._sizes)
         chosen = rng.integers(many, size=max(2, round(n * many / size)))
-        held = self._members[:, np.arange(many) if self._once else chosen]
-        pairs, numbers = held.indices, np.arange(held.nnz)
-        own = np.repeat(np.arange(held.shape[1]), np.diff(held.indptr))
+        chosen = np.arange(many) if self._once else chosen
+        held = self._sizes[chosen]
+        numbers, own = np.arange(held.sum()), np.repeat(np.arange(len(chosen)), held)
+        pairs = self._by_unit[numbers + np.repeat(self._ends[chosen] - np.cumsum(held), held)]
         prompts = Prompts.of((numbers, numbers), own, self._whole)
         return DrawnAnswers(rng, prompts, np.stack([pairs, pairs + size]))
 
     def _pair(self, rng: np.random.Generator, n: int, x: float, null: bool) -> dict[str, float]:
-        size = self._members.shape[0]
+        size = len(self._by_unit)
         if self._once:
             n, x = size, min(self.largest, x * math.sqrt(n / size))
         drawn = self.drawn(rng, n).dealt(of_words=self._of_words)

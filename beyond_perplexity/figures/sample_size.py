@@ -133,6 +133,8 @@ def _draw(
     sources = labels.sort_sources(defined["source"])
     looks = Looks(labels, sources)
     figure, axes = panel_grid(len(shown), PANEL_COLUMNS, HEIGHT, 0.9, sharex=True)
+    for axis in axes:
+        axis.set_autoscale_on(False)  # or each line would scale all panels anew
     baselines = False
     for place, (axis, panel) in enumerate(zip(axes, shown, strict=True)):
         axis.set_xscale("log")
@@ -144,6 +146,8 @@ def _draw(
         if place + PANEL_COLUMNS >= len(shown):
             axis.set_xlabel("Documents")
             axis.tick_params(labelbottom=True)
+    for axis in axes:
+        axis.autoscale()
     sizes = sorted(set(defined["n"]))
     axes[0].set_xticks(sizes[:: 1 if len(sizes) <= MANY else 2])  # of all panels, as they share it
     axes[0].xaxis.set_major_formatter(FuncFormatter(short_number))

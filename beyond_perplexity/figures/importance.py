@@ -17,8 +17,8 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import (
     MARKERS,
     NEUTRAL_COLOUR,
-    PALETTE,
     Labels,
+    colour_and_mark,
     proposal_colours,
     short_proposal,
 )
@@ -59,7 +59,7 @@ class Settings:
 
     def colour(self, label: str) -> str:
         """Return the colour of a label."""
-        return PALETTE[self.order.index(label) % len(PALETTE)]
+        return colour_and_mark(self.order.index(label))[0]
 
     def handles(self, *, marks: bool = True) -> list[Line2D]:
         """Make the entries of a legend."""
@@ -70,7 +70,7 @@ class Settings:
 
     def marker(self, label: str) -> str:
         """Return the mark of a label."""
-        return MARKERS[self.order.index(label) % len(MARKERS)]
+        return colour_and_mark(self.order.index(label))[1]
 
 
 def _label(model: str, proposal: str, temperature: float, *, main: str, alone: bool) -> str:

@@ -43,6 +43,7 @@ from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
 from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.training.loop import _products
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import (
     entitynlm_reference,
@@ -283,17 +284,15 @@ LARGER = {
 
 
 @pytest.mark.parametrize("name", LARGER)
-def test_losses_of_rounded_products_are_those_of_single_precision(name, monkeypatch):
+def test_losses_of_rounded_products_are_those_of_single_precision(name):
     """Oracle: the same loss without autocast, which is what a GPU trains with unless told."""
-    # oneDNN's LSTM of bfloat16 needs AVX-512, torch's own does not.
-    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     modules, _, batch_of, documents, _ = LARGER[name]()
     for module in modules:
         if isinstance(module, OptimalEntities | OptimalLinks | ConfidenceOrders):
             continue  # is analytic
         batch = batch_of(*documents)
         exact = module.loss(batch)
-        with torch.autocast("cpu", torch.bfloat16):
+        with _products(torch.device("cpu"), True):
             rounded = module.loss(batch)
         rounded.backward()
         assert float(rounded.detach()) == pytest.approx(float(exact.detach()), rel=0.01)

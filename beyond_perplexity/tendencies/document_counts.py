@@ -8,7 +8,7 @@ types are made apart, from dense rows.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from beyond_perplexity.inference.histogram_draws import cut_rows
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.permuted_units import DocumentLabels, side_by_side
 from beyond_perplexity.random_streams import stream
+from beyond_perplexity.tendencies.taylor import SEGMENT, segment_cells
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 _LANE = 2**16
@@ -105,10 +106,13 @@ def store_block(
     return DocumentBlock(sample_set, values, columns, transposed, frequent, held["dense"])
 
 
-def count_block(batch: TokenBatch, types: pa.Array) -> tuple[csr_matrix, np.ndarray | slice]:
+def count_block(
+    batch: TokenBatch, types: pa.Array, powers: Sequence[int] = ()
+) -> tuple[list[csr_matrix], np.ndarray | slice]:
     """Count types in documents: int64, (D, U), and the types of the columns, (U,).
 
-    All types are faster when the block holds many; an unknown type is a ValueError.
+    Beside them sums over the segments of each document of powers of their counts. All types are
+    faster when the block holds many; an unknown type is a ValueError.
     """
     found = pc.index_in(batch.types, value_set=types)
     if found.null_count:
@@ -121,7 +125,12 @@ def count_block(batch: TokenBatch, types: pa.Array) -> tuple[csr_matrix, np.ndar
     shape, ones = (len(batch.offsets) - 1, width), np.ones(len(batch.ids), np.int32)
     matrix = csr_matrix((ones, local[batch.ids], batch.offsets), shape=shape)
     matrix.sum_duplicates()
-    return matrix, columns
+    matrices = [matrix]
+    if powers:
+        documents, own, counts = segment_cells(batch)
+        cells = documents, local[own]
+        matrices += [csr_matrix((counts**power, cells), shape=shape) for power in powers]
+    return matrices, columns
 
 
 BLOCK_DOCUMENTS = 65_536  # documents of a block; part of the definition of the random draws
@@ -153,7 +162,8 @@ class DocumentCounts:
 
     The most frequent of the V types should come first: they stay in the cache. `pooled` (int64,
     (V,)) are their counts in both, which decide on the floating-point type. `read` makes tokens;
-    `count` counts what else is kept of every document, ``length`` among it.
+    `count` counts what else is kept of every document, ``length`` among it. With `segmented`, two
+    more of these hold the sums of counts in segments and of their squares: `segments`.
     """
 
     def __init__(
@@ -162,6 +172,8 @@ class DocumentCounts:
         pooled: np.ndarray,
         read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
         count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths,
+        *,
+        segmented: bool = False,
     ) -> None:
         self._types = types
         self._pooled = pooled
@@ -170,19 +182,25 @@ class DocumentCounts:
         self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
         self._blocks: list[DocumentBlock] = []
         self._folder = tempfile.TemporaryDirectory(prefix="documents-")
+        most = pooled * SEGMENT
+        self.segments = [DocumentCounts(types, most) for _ in range(2 * segmented)]
 
     def __enter__(self) -> DocumentCounts:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self._folder.cleanup()
+        for held in self.segments:
+            held.__exit__(*error)
 
     def add(self, sample_set: int, texts: Iterable[pa.Array]) -> None:
         """Store documents of text 0 (the reference) or 1, 0 first; an unknown type is an error."""
+        held = [self, *self.segments]
         for block in _fixed_blocks(texts):
             batch = self._read(block)
-            counted = count_block(batch, self._types)
-            self._store(sample_set, self._count(batch), *counted)
+            matrices, columns = count_block(batch, self._types, range(1, len(held)))
+            for one, matrix in zip(held, matrices, strict=True):
+                one._store(sample_set, one._count(batch), matrix, columns)
 
     def add_numbers(self, sample_set: int, values: Mapping[str, np.ndarray]) -> None:
         """Store documents of which only these values, (D,), are known."""
@@ -211,17 +229,25 @@ class DocumentCounts:
         this.
         """
         types = self._types if more is None else pa.concat_arrays([self._types, more])
-        every = slice(None) if more is None else np.arange(len(self._types))
-        with DocumentCounts(types, self._pooled, self._read, self._count) as kept:
-            for sample_set in (0, 1):
-                for old in (0, 1):
-                    cuts = cut_rows(places[old] == sample_set, self._sizes(old))
-                    for block, chosen in zip(self._of(old), cuts, strict=True):
-                        columns = every if isinstance(block.columns, slice) else block.columns
-                        if chosen.any():
-                            part = block.chosen(kept._new_path(), sample_set, chosen, columns)
-                            kept._blocks.append(part)
+        given, segmented = (types, self._pooled, self._read, self._count), bool(self.segments)
+        with DocumentCounts(*given, segmented=segmented) as kept:
+            both = zip([self, *self.segments], [kept, *kept.segments], strict=True)
+            for whole, part in both:
+                for sample_set in (0, 1):
+                    whole._select_into(part, sample_set, places)
             yield kept
+
+    def _select_into(
+        self, part: DocumentCounts, sample_set: int, places: tuple[np.ndarray, np.ndarray]
+    ) -> None:
+        every = slice(None) if len(part._types) == self.n_types else np.arange(self.n_types)
+        for old in (0, 1):
+            cuts = cut_rows(places[old] == sample_set, self._sizes(old))
+            for block, chosen in zip(self._of(old), cuts, strict=True):
+                columns = every if isinstance(block.columns, slice) else block.columns
+                if chosen.any():
+                    made = block.chosen(part._new_path(), sample_set, chosen, columns)
+                    part._blocks.append(made)
 
     @property
     def n_types(self) -> int:

@@ -100,20 +100,24 @@ class CurveComparison:
         assert self.pair.documents is not None
         return self.pair.documents.values(0)[self.name], self.pair.documents.values(1)[self.name]
 
-    def of_parts(self, *parts: tuple[int, np.ndarray]) -> list[np.ndarray]:
-        """Compute the mean curves of some documents of a text each: (K,)."""
+    def of_parts(self, sample_set: int, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Compute the mean curve of each of w parts of a text, documents of it: (w, K)."""
         found = []
-        for sample_set, documents in parts:
+        for documents in parts:
             chosen = np.zeros(len(self.kept[sample_set]), bool)
             chosen[documents] = True
             own = self.curves[sample_set][chosen[self.kept[sample_set]]]
             found.append(own.mean(axis=0) if len(own) else np.full(own.shape[1], np.nan))
-        return found
+        return np.array(found)
 
     def randomized(self, how: Measuring) -> dict[str, np.ndarray]:
         """Compare both under the randomizations of `how`, and last as they are: (B + 1,) each."""
         units, n = self._units_kept(how), how.options.permutations
         return mean_curves.permuted_curves(self.curves, units, n, how.seed)
+
+    def differences(self, how: Measuring) -> np.ndarray:
+        """Draw the largest difference under the randomizations of `how`, for no test: (B,)."""
+        return self.randomized(how)["max_difference"][:-1]
 
     def _units_kept(self, how: Measuring) -> PermutedUnits | None:
         """Return the units of the documents that are compared; None for single ones."""
@@ -200,9 +204,49 @@ class SlopeComparison(CurveComparison):
     @cached_property
     def curves(self) -> mean_curves.Curves:
         """The pseudo-values of documents with a segment, by their text's fitted law: (D', 1)."""
-        sides = zip(self._units, self.kept, (0, 0 if self.pair.one_law else 1), strict=True)
+        sides = zip(self._units, self.kept, (0, 1), strict=True)
         first, second = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
         return first, second
+
+    def of_parts(self, sample_set: int, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Fit the slope of each of w parts of a text: (w, 1)."""
+        documents = np.arange(self.pair.n_documents[sample_set])
+        labels = np.zeros((len(documents), len(parts)), bool)
+        for column, part in enumerate(parts):
+            labels[part, column] = True
+        return taylor.fit_slopes(*self._labelled(sample_set, labels, documents))
+
+    def differences(self, how: Measuring) -> np.ndarray:
+        """Draw the difference of slopes that are fitted anew at every randomization: (B,).
+
+        Pseudo-values vary more than slopes do, as ln σ of a rare word is far from linear.
+        """
+        units, found = how.units or single_documents(self.pair.n_documents), []
+        free = units if units.scheme == "prompts" else replace(units, strata=None)
+        total, segments = self._both(units, np.ones((sum(units.n), 1), bool))
+        for labels in free.labels(how.options.permutations, how.seed):
+            sums, n = self._both(units, labels)
+            sides = taylor.fit_slopes(sums, n), taylor.fit_slopes(total - sums, segments - n)
+            found.append(mean_curves.largest_difference(*sides))
+        return np.concatenate(found)
+
+    def _both(self, units: PermutedUnits, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Add up what `_labelled` does over both texts, by labels of units (U, w)."""
+        first, second = (self._labelled(b, labels, codes) for b, codes in enumerate(units.codes))
+        return first[0] + second[0], first[1] + second[1]
+
+    def _labelled(
+        self, sample_set: int, labels: np.ndarray, codes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Add up counts in segments and their squares, (w, 2, V), and segments, (w,).
+
+        Of the documents whose unit (D,) has a label (U, w).
+        """
+        assert self.pair.documents is not None
+        held = self.pair.documents.segments
+        sums = np.array([one.sums_of(sample_set, labels, codes) for one in held], float)
+        n = taylor.segments_of(self.pair.document_lengths[sample_set])
+        return sums.transpose(2, 0, 1), n @ labels[codes]
 
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say of how many segments the slopes are; else why there are none."""
@@ -285,14 +329,16 @@ def curve_comparisons(pair: SampleSetPair) -> Iterator[CurveComparison]:
             yield shared
 
 
-def randomized_curves(how: Measuring, *, tested: bool = True) -> dict[MeasureKey, np.ndarray]:
-    """Draw the largest |t| of each curve, or the largest difference, and last that of the data."""
-    name = "t" if tested else "max_difference"
-    return {
-        held.key: held.randomized(how)[name]
-        for held in curve_comparisons(how.pair)
-        if held.has_documents
-    }
+def randomized_curves(how: Measuring) -> dict[MeasureKey, np.ndarray]:
+    """Draw the largest |t| of each curve, and last that of the data: (B + 1,)."""
+    known = (held for held in curve_comparisons(how.pair) if held.has_documents)
+    return {held.key: held.randomized(how)["t"] for held in known}
+
+
+def curve_differences(how: Measuring) -> dict[MeasureKey, np.ndarray]:
+    """Draw the largest difference of each curve under randomizations, for baselines: (B,)."""
+    known = (held for held in curve_comparisons(how.pair) if held.has_documents)
+    return {held.key: held.differences(how) for held in known}
 
 
 def size_told(

@@ -41,7 +41,7 @@ from beyond_perplexity.tendencies.definitions import (
 from beyond_perplexity.tendencies.document_curves import (
     CurveComparison,
     curve_comparisons,
-    randomized_curves,
+    curve_differences,
 )
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.word_measures import randomized_words, shared_vocabulary
@@ -120,15 +120,15 @@ def half_draws(
         drawn = [halving.parts(number) for number in items]
         for number, (parts, _) in zip(items, drawn, strict=True):
             others = against if number < excess_splits else {}
-            _add_curves(curves, parts, human, others)
             for cells, own_cells in held:
                 counts = _part_counts(cells, own_cells, parts, number, seed)
                 for one, other, found in ((0, 1, human), (0, 2, others), (1, 2, others)):
                     values = cells.evaluate(counts[one], counts[other])
                     for name in filter(is_distance, values):
                         found.setdefault((cells.tendency, name), []).append(float(values[name]))
+        known = max(0, excess_splits - items.start)
+        _add_curves(curves, drawn, known, human, against)
         if pair.defined:
-            known = max(0, excess_splits - items.start)
             _add_words(pair.of_words, drawn, known, options, human, against)
     return _arrays(human), _arrays(against)
 
@@ -152,14 +152,20 @@ def _add_words(
 
 
 def _add_curves(
-    curves: list[CurveComparison], parts: list[np.ndarray], human: _Distances, others: _Distances
+    curves: list[CurveComparison],
+    drawn: Sequence[tuple[list[np.ndarray], np.random.Generator]],
+    known: int,
+    human: _Distances,
+    others: _Distances,
 ) -> None:
-    """Add the distances of the curves of the three parts of a split."""
+    """Add the distances of the curves of the three parts of splits, of so many to the samples."""
+    parts = list(zip(*(own for own, _ in drawn), strict=True))
     for held in curves:
-        means = held.of_parts(*zip(SAMPLE_SETS, parts, strict=True))
-        for one, other, found in ((0, 1, human), (0, 2, others), (1, 2, others)):
-            value = float(largest_difference(means[one], means[other]))
-            found.setdefault(held.key, []).append(value)
+        first, second, cut = (held.of_parts(*own) for own in zip(SAMPLE_SETS, parts, strict=True))
+        human.setdefault(held.key, []).extend(largest_difference(first, second).tolist())
+        for half in (first, second):
+            values = largest_difference(half[:known], cut[:known])
+            others.setdefault(held.key, []).extend(values.tolist())
 
 
 def _arrays(found: _Distances) -> dict[MeasureKey, np.ndarray]:
@@ -204,8 +210,8 @@ def split_baselines(
     measuring = pairs.Measuring.of(few, how, seed)
     numbers = document_measures.randomized_types(measuring, tested=False)
     numbers |= document_measures.randomized_numbers(measuring)
-    numbers |= randomized_curves(measuring, tested=False)
     draws = {key: drawn[:-1] for key, drawn in numbers.items()}
+    draws |= curve_differences(measuring)
     if permuted_units.scheme_of(few.groups) == "documents":
         # The test of types permutes documents of equal length; a baseline is of splits of all.
         for cells in document_measures.cell_comparisons(few):
@@ -243,8 +249,8 @@ def randomized_baselines(
     draws = randomized_words(how.for_words, tested=False)
     draws |= document_measures.randomized_types(how.for_words, tested=False)
     draws |= document_measures.randomized_numbers(how)
-    draws |= randomized_curves(how, tested=False)
-    return _baselines({key: drawn[:-1] for key, drawn in draws.items()})
+    draws = {key: drawn[:-1] for key, drawn in draws.items()}
+    return _baselines(draws | curve_differences(how))
 
 
 def reference_baselines(
@@ -285,9 +291,9 @@ def held_out_baselines(
         return {}
     halving = Halving(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
     human, against = _Distances(), _Distances()
-    for number in range(HUMAN_SPLITS if halving.is_possible else 0):
-        parts, _ = halving.parts(number)
-        _add_curves(curves, parts, human, against if number < EXCESS_SPLITS else {})
+    for items in permuted_units.side_by_side(HUMAN_SPLITS * halving.is_possible):
+        drawn = [halving.parts(number) for number in items]
+        _add_curves(curves, drawn, max(0, EXCESS_SPLITS - items.start), human, against)
     return _with_excess(_arrays(human), _arrays(against))
 
 

@@ -59,7 +59,6 @@ class SampleSetPair:
     cut: SampleSetPair | None = None
     # The size of each number and curve, where a part of a pair has that of the whole one
     held_sizes: Mapping[str, Sized] | None = None
-    one_law: bool = False  # whether the samples' documents are held to the law of the reference
 
     @cached_property
     def sizes(self) -> Mapping[str, Sized]:
@@ -81,6 +80,12 @@ class SampleSetPair:
         """Tokens of each document of the reference and of the samples: int32, shape (D,)."""
         assert self.documents is not None
         return self.documents.values(0)[LENGTH], self.documents.values(1)[LENGTH]
+
+    @cached_property
+    def laws(self) -> tuple[Callable[[TokenBatch], np.ndarray], ...]:
+        """What counts what documents add to the slope of Taylor's law of either text, if any."""
+        first, second = (one.slope_counter() for one in self.sample_sets)
+        return () if first is None or second is None else (first, second)
 
     @property
     def n_documents(self) -> tuple[int, int]:
@@ -166,9 +171,7 @@ def _counter(
     if scheme not in ("swaps", "draws"):  # there pairs of one text alone may be of one group
         size = compared_size(pair.reference.histograms[LENGTH])
         counts.append(lambda batch: {SHARED_NGRAMS: beginnings(batch, size)})
-    first, second = (one.slope_counter() for one in pair.sample_sets)
-    if first is not None and second is not None:
-        laws = first, second
+    if laws := pair.laws:
         counts.append(lambda batch: {TAYLOR: np.stack([law(batch) for law in laws], axis=1)})
     return lambda batch: {name: x for count in counts for name, x in count(batch).items()}
 
@@ -197,7 +200,8 @@ def paired(
     scheme = permuted_units.scheme_of(groups)
     assert classes is not None or scheme == "documents", "groups need the classes of shares"
     count = count_lengths if classes is None else _counter(pair, classes, scheme)
-    with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
+    given, segmented = (pair.types, pair.pooled, read, count), bool(classes and pair.laws)
+    with DocumentCounts(*given, segmented=segmented) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:
                 documents.add(sample_set, texts[sample_set])
@@ -340,7 +344,7 @@ def further_pair(pair: SampleSetPair, human: HumanText) -> Iterator[SampleSetPai
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
                 documents.add(1, (batch.column("text") for batch in reader))
             made = pair.reference, further, types, counts, documents, (pair.groups[0], codes)
-            yield SampleSetPair(*made, one_law=True)
+            yield SampleSetPair(*made)
 
 
 def within_tokens(
@@ -375,7 +379,7 @@ def part_of(pair: SampleSetPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterato
             for own, values in zip(counts, map(documents.values, (0, 1)), strict=True)
         )
         made = reference, samples, pair.types, counts, documents, (first, second)
-        yield SampleSetPair(*made, held_sizes=pair.sizes, one_law=pair.one_law)
+        yield SampleSetPair(*made, held_sizes=pair.sizes)
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def has_few(segments: float, documents: float) -> bool:
     return segments < _MANY * documents
 
 
-def _cells(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def segment_cells(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count types in segments: the document, the type and the count of each cell, (C,)."""
     width, found = max(len(batch.types), 1), [np.zeros((3, 0), np.int64)]
     for start in range(0, len(batch.lengths), _BLOCK):
@@ -78,7 +78,7 @@ def segment_sums(batch: TokenBatch) -> np.ndarray:
 
     int64; the last, of words shuffled inside their documents, in units.
     """
-    documents, types, counts = _cells(batch)
+    documents, types, counts = segment_cells(batch)
     width, segments = max(len(batch.types), 1), segments_of(batch.lengths)
     keys, places = np.unique(documents * width + types, return_inverse=True)
     own, s = np.bincount(places, counts, len(keys)), segments[keys // width]
@@ -106,6 +106,12 @@ def fit_slope(sums: np.ndarray, segments: int, scale: float = 1.0) -> TaylorFit:
     return TaylorFit(float(centred @ y / (centred @ centred)), words, x, y)
 
 
+def fit_slopes(sums: np.ndarray, segments: np.ndarray) -> np.ndarray:
+    """Fit α to sums (w, 2, V) of w texts with so many segments (w,): (w, 1)."""
+    both = zip(sums, segments.tolist(), strict=True)
+    return np.array([[fit_slope(own, n).alpha] for own, n in both])
+
+
 def slope_counter(
     types: pa.Array, sums: np.ndarray, segments: int, documents: int, fit: TaylorFit
 ) -> Callable[[TokenBatch], np.ndarray]:
@@ -124,7 +130,7 @@ def slope_counter(
     constant = float(of_count @ mean + of_square @ (sums[1][fit.words] / segments))
 
     def count(batch: TokenBatch) -> np.ndarray:
-        own, found, counts = _cells(batch)
+        own, found, counts = segment_cells(batch)
         places = pc.fill_null(pc.index_in(batch.types, value_set=types), len(types)).to_numpy()
         first, second = weights[:, places[found]]
         added = np.bincount(own, first * counts + second * counts**2, len(batch.lengths))

@@ -15,7 +15,13 @@ from scipy.stats import ttest_ind
 from beyond_perplexity.inference import mean_curves
 from beyond_perplexity.inference.permuted_units import permuted_units, single_documents
 from beyond_perplexity.inference.two_sample_test import permuted_means
-from beyond_perplexity.tendencies import compression, recurrence, repetition, taylor
+from beyond_perplexity.tendencies import (
+    compression,
+    document_counts,
+    recurrence,
+    repetition,
+    taylor,
+)
 from beyond_perplexity.tendencies.curve_shifts import CurveShift
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import TENDENCIES, family_of
@@ -25,7 +31,7 @@ from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, size
 from beyond_perplexity.tendencies.human_baselines import reference_baselines, split_baselines
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.pairs import Measuring, paired
+from beyond_perplexity.tendencies.pairs import HumanText, Measuring, further_pair, paired
 from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
 from beyond_perplexity.tendencies.shifts import NumberShift, PairDraw, smoothed_numbers
 from beyond_perplexity.tendencies.statistics import (
@@ -40,6 +46,7 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 STOP = StopWords("test", frozenset({"w0"}))
 CLASSES = ClassOptions(STOP, True)
 CURVE, NUMBER = ("recurrence", "max_difference"), ("repetition", "ks")
+SLOPE = ("taylor", "slope_difference")
 FAST = MeasurementOptions(permutations=99, bootstrap=20, monte_carlo=0)
 
 
@@ -455,14 +462,39 @@ def test_words_shuffled_in_their_documents_have_the_slope_of_many_shuffles() -> 
     assert (once[2] * taylor.SHUFFLED_UNIT).tolist() == once[1].tolist()
 
 
+def test_slopes_of_parts_and_of_randomizations_are_fitted_anew(monkeypatch) -> None:
+    """Oracle: the documents of either side, counted by themselves."""
+    monkeypatch.setattr(document_counts, "BLOCK_DOCUMENTS", 32)
+    rng = np.random.default_rng(15)
+    given = [texts_of([own + shift for own in uneven(rng, 200)]) for shift in (0, 0, 120)]
+    parts = [np.sort(rng.permutation(200)[:120]) for _ in range(3)]
+    pooled = MeasurementOptions(permutations=40)
+    with (
+        paired(*map(counted, given[:2]), ([given[0]], [given[1]]), classes=CLASSES) as pair,
+        further_pair(pair, HumanText([given[2]], CLASSES)) as human,
+    ):
+        for held, *texts in ((pair, *given[:2]), (human, *given[::2])):
+            slopes = next(one for one in curve_comparisons(held) if one.key == SLOPE)
+            for side, text in enumerate(texts):
+                alone = [counted(text.take(pa.array(own))).taylor_fit().alpha for own in parts]
+                assert slopes.of_parts(side, parts)[:, 0] == pytest.approx(alone)
+        drawn, both = slopes.differences(Measuring.of(human, pooled, 7)), pa.concat_arrays(texts)
+    labels = np.hstack(list(single_documents((200, 200)).labels(40, 7)))
+    for b in (0, 39):
+        first, second = (
+            counted(both.filter(pa.array(own))) for own in (labels[:, b], ~labels[:, b])
+        )
+        difference = abs(first.taylor_fit().alpha - second.taylor_fit().alpha)
+        assert drawn[b] == pytest.approx(difference)
+
+
 def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
     rng = np.random.default_rng(13)
     law = 1 / np.arange(1, 150)
-    ids = [rng.choice(149, 64 * int(k), p=law / law.sum()) for k in rng.integers(1, 3, 240)]
-    bursts = uneven(rng, 120)
-    key = ("taylor", "slope_difference")
-    for other, differs in ((ids[120:], False), (bursts, True)):
-        texts = texts_of(ids[:120]), texts_of(other)
+    ids = [rng.choice(149, 64 * int(k), p=law / law.sum()) for k in rng.integers(1, 3, 360)]
+    bursts, key = uneven(rng, 180), SLOPE
+    for other, differs in ((ids[180:], False), (bursts, True)):
+        texts = texts_of(ids[:180]), texts_of(other)
         both = counted(texts[0]), counted(texts[1])
         with paired(*both, ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
             baselines = reference_baselines(pair, FAST, 1)
@@ -480,7 +512,7 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
         assert f"shuffled in their documents: α {kept:.3f} here" in row.fact
         assert row.value_all < row.high
         assert 0 < row.baseline < 0.1
-    codes = np.arange(120) // 2
+    codes = np.arange(180) // 2
     for groups in ((codes, None), (None, codes), (codes, codes)):
         given = ([texts[0]], [texts[1]])
         with paired(*both, given, groups=groups, classes=CLASSES) as pair:

@@ -217,10 +217,7 @@ class SlopeComparison(CurveComparison):
         return taylor.fit_slopes(*self._labelled(sample_set, labels, documents))
 
     def differences(self, how: Measuring) -> np.ndarray:
-        """Draw the difference of slopes that are fitted anew at every randomization: (B,).
-
-        Pseudo-values vary more than slopes do, as ln σ of a rare word is far from linear.
-        """
+        """Draw the difference of slopes that are fitted anew at every randomization: (B,)."""
         units, found = how.units or single_documents(self.pair.n_documents), []
         free = units if units.scheme == "prompts" else replace(units, strata=None)
         total, segments = self._both(units, np.ones((sum(units.n), 1), bool))

@@ -182,7 +182,7 @@ def with_halves(
     """Put distances between halves of both texts beside those of samples without groups.
 
     Where documents stand alone, halves of their numbers are drawn anew for every `source`: then
-    differences vary less than is said.
+    differences vary less than is said. None where some halves are too small for a distance.
     """
     drawn = None
     known = pair.documents is not None and pair.defined and pair.groups[1] is None
@@ -190,8 +190,9 @@ def with_halves(
         halving = HalfSamples(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
         how = PAIRED_SPLITS, PAIRED_SPLITS, options, stream_key(seed, f"halves/{source}")
         drawn = half_draws(pair, *how, halving)
-    against = drawn[1] if drawn else {}
-    return [row._replace(halves=tuple(against.get(row.key, ()))) for row in rows]
+    against = drawn[1].items() if drawn else ()
+    held = {key: tuple(values) for key, values in against if not np.isnan(values).any()}
+    return [row._replace(halves=held.get(row.key, ())) for row in rows]
 
 
 def split_baselines(

@@ -28,7 +28,11 @@ from beyond_perplexity.tendencies.definitions import TENDENCIES, family_of
 from beyond_perplexity.tendencies.document_curves import curve_comparisons, sums_by_place
 from beyond_perplexity.tendencies.document_shifts import GroupedDocuments
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, sized_counter
-from beyond_perplexity.tendencies.human_baselines import reference_baselines, split_baselines
+from beyond_perplexity.tendencies.human_baselines import (
+    reference_baselines,
+    split_baselines,
+    with_halves,
+)
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import HumanText, Measuring, further_pair, paired
@@ -512,6 +516,13 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
         assert f"shuffled in their documents: α {kept:.3f} here" in row.fact
         assert row.value_all < row.high
         assert 0 < row.baseline < 0.1
+    drawn = [rows[SLOPE], rows[CURVE]]
+    for most, known in ((180, True), (120, False)):  # 180 segments: halves are too small
+        few = [text.slice(0, most) for text in texts]
+        with paired(*map(counted, few), ([few[0]], [few[1]]), classes=CLASSES) as pair:
+            drawn = with_halves(drawn, pair, FAST, 1, "name")
+            assert (SLOPE in reference_baselines(pair, FAST, 1)) == known
+        assert [bool(row.halves) for row in drawn] == [known, True]
     codes = np.arange(180) // 2
     for groups in ((codes, None), (None, codes), (codes, codes)):
         given = ([texts[0]], [texts[1]])

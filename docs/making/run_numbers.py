@@ -154,7 +154,7 @@ def _run(results: ResultsFolder) -> dict[str, Any]:
     cpu = re.search(r"model name\s*: (.*)", described)
     return {
         "commit": record["git_commit"][:8],
-        "cpu": cpu.group(1) if cpu else platform.processor(),
+        "cpu": re.sub(r"\(\w+\)| Processor.*", "", cpu.group(1)) if cpu else platform.processor(),
         "bfloat16": fastest_products() is torch.bfloat16,
         "jobs": len(jobs),
         "minutes": (max(ended for ended, _, _ in jobs) - begun) / 60,

@@ -502,9 +502,10 @@ def test_a_server_is_asked_without_torch_and_its_tokens_have_a_file(folder, tmp_
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
 from beyond_perplexity.__main__ import main
 from beyond_perplexity.errors import prepare_process, run_command
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in the foreground of a shell
 prepare_process()
 run_command(lambda: main(sys.argv[1:]))
 """

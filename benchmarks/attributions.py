@@ -151,15 +151,17 @@ class AttributionCases:
         del articles
 
     def __iter__(self) -> Iterator[AlikeIn]:
-        small = Topics(size=5.0)
-        for shorter in (0.1, 0.2, 0.4):
-            for name, (grouped, n, m) in KINDS.items():
-                human, model = (
-                    Drawing(small, size, own, factor)
-                    for size, own, factor in zip((n, m), grouped, (1, 1 - shorter), strict=True)
-                )
-                case = f"{shorter:.0%} shorter, {name}"
-                yield AlikeIn(case, human, model, grouped, _not_lengths, small.classes)
+        small, long = Topics(size=5.0), Topics(n_types=4_000, size=5.0, mean=150.0)
+        shorter = [("", small, share, name) for share in (0.1, 0.2, 0.4) for name in KINDS]
+        shorter += [("long documents, ", long, 0.4, name) for name in ("documents", "groups")]
+        for kind, population, share, name in shorter:
+            grouped, n, m = KINDS[name]
+            human, model = (
+                Drawing(population, size, own, factor)
+                for size, own, factor in zip((n, m), grouped, (1, 1 - share), strict=True)
+            )
+            case = f"{kind}{share:.0%} shorter, {name}"
+            yield AlikeIn(case, human, model, grouped, _not_lengths, population.classes)
         large = Topics(size=20.0)
         for other in (20, 16, 11):
             kinds: dict[str, tuple[Draw, Draw]] = {

@@ -275,6 +275,8 @@ class LevelCases:
         long, known = Topics(n_types=4_000, size=5.0, mean=150.0), 300
         yield EqualTexts("long documents, 150 + 150", long, 150, (False, False), training=known)
         yield EqualTexts("long documents, groups, 60 + 60", long, 60, (True, True), training=known)
+        # Slopes of Taylor's law grow with the text: .96 and .27 below .05, each of its whole text.
+        yield EqualTexts("long documents, 300 + 80", long, 300, (False, False), documents=80)
         name = "long documents, 100 groups against documents"
         yield EqualTexts(name, long, 100, (True, False), training=known)
         judged = partial(EqualTexts, population=long, judged=True)
@@ -288,6 +290,8 @@ class LevelCases:
         if self._articles:
             yield EqualTexts("real, documents, 120 + 120", self._articles, 120, (False, False))
             yield EqualTexts("real, groups, 30 + 30", self._articles, 30, (True, True))
+            name = "real, documents, 400 + 130"
+            yield EqualTexts(name, self._articles, 400, (False, False), documents=130)
             for units in (26, 100, 300):
                 name = f"real, {units} groups against documents"
                 yield EqualTexts(name, self._articles, units, (True, False))

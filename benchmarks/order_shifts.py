@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from benchmarks.populations import Drawn, count
 from beyond_perplexity.inference.permuted_units import Groups
+from beyond_perplexity.tendencies.curve_comparison import sums_by_place
 from beyond_perplexity.tendencies.definitions import OF_FAMILIES, SHARED_NGRAMS, TAYLOR, TENDENCIES
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
-from beyond_perplexity.tendencies.document_curves import sums_by_place
 from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
 from beyond_perplexity.tendencies.document_values import value_counter
 from beyond_perplexity.tendencies.pairs import SampleSetPair

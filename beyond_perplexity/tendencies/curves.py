@@ -46,6 +46,7 @@ from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import document_measures, human_baselines, measures, type_token
+from beyond_perplexity.tendencies.curve_comparison import sums_by_place
 from beyond_perplexity.tendencies.definitions import (
     JUDGE,
     TAYLOR,
@@ -53,7 +54,6 @@ from beyond_perplexity.tendencies.definitions import (
     MeasureRow,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.document_curves import sums_by_place
 from beyond_perplexity.tendencies.document_statistics import Sized
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import SampleSetPair, subset

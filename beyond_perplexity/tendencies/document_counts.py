@@ -182,8 +182,8 @@ class DocumentCounts:
         self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
         self._blocks: list[DocumentBlock] = []
         self._folder = tempfile.TemporaryDirectory(prefix="documents-")
-        most = pooled * SEGMENT
-        self.segments = [DocumentCounts(types, most) for _ in range(2 * segmented)]
+        most = [pooled, pooled * SEGMENT][: 2 * segmented]
+        self.segments = [DocumentCounts(types, own) for own in most]
 
     def __enter__(self) -> DocumentCounts:
         return self

@@ -10,17 +10,16 @@ from functools import cached_property
 import numpy as np
 
 from beyond_perplexity.inference import mean_curves
+from beyond_perplexity.inference.halves import SAMPLE_SETS
+from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.limits import Spread, upper_limit
 from beyond_perplexity.inference.permuted_units import (
-    DOCUMENTS_AT_LENGTHS,
-    DOCUMENTS_OF_CURVES,
-    CommonGroups,
-    Groups,
     PermutedUnits,
-    scheme_of,
     single_documents,
 )
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import shared_ngrams, taylor
+from beyond_perplexity.tendencies.curve_comparison import CurveComparison, size_told
 from beyond_perplexity.tendencies.definitions import (
     SHARED_NGRAMS,
     TAYLOR,
@@ -29,150 +28,15 @@ from beyond_perplexity.tendencies.definitions import (
     MeasureRow,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
+from beyond_perplexity.tendencies.document_statistics import Sized
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
-from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import joined_facts, reason
 
 _BETWEEN = "between documents, as they have few segments: topics more than order"
-# Of the documents that are long enough, where documents of groups are drawn beside single ones:
-# swaps mix both texts, whose draws are not alike by as much (p <= .05 in .053 of the cases with a
-# ratio of 1.3 to 1.5, in .095 of those with more).
-_RATIO_OF_LONG = 1.4
+# Random parts of a text that a slope is the mean over, where it has more segments than the other
+# one, and the ratio from which on there are as many.
+_EQUAL_PARTS, _NEARLY = 5, 1.25
 SLOPE = Sized(TAYLOR, TENDENCIES[TAYLOR], taylor.SEGMENT)
-
-
-def sums_by_place(statistics: Statistics, sized: Sized) -> np.ndarray:
-    """Return documents, sums and sums of squares at each place of a curve: float64, (K, 3)."""
-    sums = statistics.histograms[sized.name].counts.reshape(-1, 3).astype(float)
-    return sums * sized.row.unit ** np.arange(3)
-
-
-@dataclass(frozen=True)
-class CurveComparison:
-    """One curve of both texts, cut to one size."""
-
-    pair: SampleSetPair
-    sized: Sized
-
-    @property
-    def key(self) -> MeasureKey:
-        """Tendency and distance."""
-        return self.sized.tendency, self.sized.row.distance
-
-    @cached_property
-    def means(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean curves of the reference and the samples: float64, (K,)."""
-        sums = [sums_by_place(one, self.sized) for one in self.pair.sample_sets]
-        return sums[0][:, 1] / sums[0][:, 0], sums[1][:, 1] / sums[1][:, 0]
-
-    @property
-    def value(self) -> float:
-        """The largest difference of the mean curves."""
-        return float(mean_curves.largest_difference(*self.means))
-
-    @property
-    def name(self) -> str:
-        """What is kept of every document."""
-        return self.sized.name
-
-    @property
-    def has_documents(self) -> bool:
-        """Whether the curves of single documents are held."""
-        documents = self.pair.documents
-        return documents is not None and self.name in documents.values(0)
-
-    @cached_property
-    def kept(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which documents of both texts are as long as the size: bool, (D,)."""
-        first, second = (values[:, 0] != ABSENT for values in self._units)
-        return first, second
-
-    @cached_property
-    def curves(self) -> mean_curves.Curves:
-        """The curves of these documents: float64, (D', K)."""
-        both = zip(self._units, self.kept, strict=True)
-        first, second = (own[kept] * self.sized.row.unit for own, kept in both)
-        return first, second
-
-    @cached_property
-    def _units(self) -> tuple[np.ndarray, np.ndarray]:
-        assert self.pair.documents is not None
-        return self.pair.documents.values(0)[self.name], self.pair.documents.values(1)[self.name]
-
-    def of_parts(self, sample_set: int, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Compute the mean curve of each of w parts of a text, documents of it: (w, K)."""
-        found = []
-        for documents in parts:
-            chosen = np.zeros(len(self.kept[sample_set]), bool)
-            chosen[documents] = True
-            own = self.curves[sample_set][chosen[self.kept[sample_set]]]
-            found.append(own.mean(axis=0) if len(own) else np.full(own.shape[1], np.nan))
-        return np.array(found)
-
-    def randomized(self, how: Measuring) -> dict[str, np.ndarray]:
-        """Compare both under the randomizations of `how`, and last as they are: (B + 1,) each."""
-        units, n = self._units_kept(how), how.options.permutations
-        return mean_curves.permuted_curves(self.curves, units, n, how.seed)
-
-    def differences(self, how: Measuring) -> np.ndarray:
-        """Draw the largest difference under the randomizations of `how`, for no test: (B,)."""
-        return self.randomized(how)["max_difference"][:-1]
-
-    def _units_kept(self, how: Measuring) -> PermutedUnits | None:
-        """Return the units of the documents that are compared; None for single ones."""
-        if how.units is None:
-            return None
-        both = zip(how.units.codes, self.kept, strict=True)
-        first, second = (codes[kept] for codes, kept in both)
-        return replace(how.units, codes=(first, second))
-
-    def told(self, how: Measuring) -> tuple[str, str]:
-        """Say where the curves differ most and what is compared; else why there is no verdict.
-
-        The test sees another place where what differs there varies less.
-        """
-        swapped = how.units is not None and how.units.scheme == "swaps"
-        least = DOCUMENTS_OF_CURVES if swapped else DOCUMENTS_AT_LENGTHS
-        told, why = size_told(self.pair, self.sized, least=least)
-        why = why or self._unlike()
-        reference, samples = self.means
-        where = {int(np.argmax(np.abs(samples - reference))): "at"}
-        if self.has_documents and how.options.permutations and not why:
-            once = replace(how, options=replace(how.options, permutations=0))
-            where.setdefault(int(self.randomized(once)["place"][-1]), "most surely at")
-        facts = [
-            f"{word} {self.sized.places[place]}: {samples[place]:.4f} here, "
-            f"{reference[place]:.4f} in the reference"
-            for place, word in where.items()
-        ]
-        return joined_facts(*facts[: len(facts) * bool(self.value)], told), why
-
-    def _unlike(self) -> str:
-        """Return the `reason` why draws of one document per group allow no verdict, or nothing."""
-        groups = self.pair.groups[1]
-        if scheme_of(self.pair.groups) != "draws" or groups is None:
-            return ""
-        of_groups = np.bincount(groups, self.kept[1]) / np.bincount(groups)
-        shares = sorted([float(self.kept[0].mean()), float(of_groups.mean())])
-        ratio = shares[1] / shares[0]
-        if ratio <= _RATIO_OF_LONG:
-            return ""
-        return reason("unlike_lengths", ratio=ratio, size=self.sized.size, most=_RATIO_OF_LONG)
-
-    def described(self, how: Measuring) -> Iterator[MeasureRow]:
-        """Yield the means over places of both curves."""
-        for ending, mean in zip(("_reference", ""), self.means, strict=True):
-            yield MeasureRow(self.key[0], f"mean{ending}", float(mean.mean()))
-
-    def drawn(self, how: Measuring) -> np.ndarray:
-        """Draw the largest difference as it varies: (r,)."""
-        both = list(zip(self.pair.groups, self.kept, strict=True))
-        first, second = (None if codes is None else codes[kept] for codes, kept in both)
-        groups: Groups = first, second
-        if first is not None and second is not None and self.pair.prompted:
-            groups = CommonGroups((first, second))
-        return mean_curves.drawn_differences(self.curves, groups, how.options.bootstrap, how.seed)
 
 
 @dataclass(frozen=True)
@@ -196,17 +60,61 @@ class SlopeComparison(CurveComparison):
         reference, samples = self.pair.sample_sets
         return reference.taylor_fit(shuffled=True), samples.taylor_fit(shuffled=True)
 
-    @property
-    def value(self) -> float:
-        """The difference of the slopes."""
-        return abs(self.fits[1].alpha - self.fits[0].alpha)
+    @cached_property
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """The slopes of as many segments of both texts, where documents are known: (1,)."""
+        if self.pair.documents is None or not self.pair.documents.segments:
+            return np.array([self.fits[0].alpha]), np.array([self.fits[1].alpha])
+        groups, sizes = self.pair.groups, self.pair.n_documents
+        first, second = (
+            np.arange(n) if own is None else own for own, n in zip(groups, sizes, strict=True)
+        )
+        n = int(first.max()) + 1, int(second.max()) + 1
+        units = PermutedUnits("groups", (first, second + n[0]), n, (1.0, 1.0))
+        rng, own = stream(0, "taylor/segments"), np.arange(sum(n)) < n[0]
+        reference, samples = self._equal_slopes(units, own[:, None], rng)
+        return reference[0], samples[0]
 
     @cached_property
     def curves(self) -> mean_curves.Curves:
-        """The pseudo-values of documents with a segment, by their text's fitted law: (D', 1)."""
+        """The pseudo-values of documents with a segment, around the slope: (D', 1)."""
         sides = zip(self._units, self.kept, (0, 1), strict=True)
-        first, second = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
+        both = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
+        first, second = (x - x.mean() + mean for x, mean in zip(both, self.means, strict=True))
         return first, second
+
+    def cut(self, parts: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+        """Cut the parts of a split to as many segments, by random documents."""
+        held = [self._segments[b][part] for b, part in zip(SAMPLE_SETS, parts, strict=True)]
+        least, both = min(int(own.sum()) for own in held), zip(parts, held, strict=True)
+        return [part[documents_within(own, least, rng)] for part, own in both]
+
+    @cached_property
+    def _segments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Segments of each document of both texts: (D,)."""
+        first, second = map(taylor.segments_of, self.pair.document_lengths)
+        return first, second
+
+    def _equal_slopes(
+        self, units: PermutedUnits, labels: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Fit slopes to as many segments of both sides of labels of units, (U, w): (2, w, 1).
+
+        Of the side with more of them the mean over random units that have as many.
+        """
+        segments = np.zeros(sum(units.n), np.int64)
+        for codes, own in zip(units.codes, self._segments, strict=True):
+            np.add.at(segments, codes, own)
+        totals = [own.sum() for own in self._segments]
+        drawn = []
+        for _ in range(_EQUAL_PARTS if max(totals) > _NEARLY * min(totals) else 1):
+            sides = labels.copy(), ~labels
+            for column in zip(*(side.T for side in sides), strict=True):
+                least = min(int(segments[own].sum()) for own in column)
+                for own in column:
+                    own[own] = documents_within(segments[own], least, rng)
+            drawn.append([taylor.fit_slopes(*self._both(units, side)) for side in sides])
+        return np.mean(drawn, axis=0)
 
     def of_parts(self, sample_set: int, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Fit the slope of each of w parts of a text: (w, 1)."""
@@ -218,14 +126,12 @@ class SlopeComparison(CurveComparison):
 
     def differences(self, how: Measuring) -> np.ndarray:
         """Draw the difference of slopes that are fitted anew at every randomization: (B,)."""
-        units, found = how.units or single_documents(self.pair.n_documents), []
+        units = how.units or single_documents(self.pair.n_documents)
         free = units if units.scheme == "prompts" else replace(units, strata=None)
-        total, segments = self._both(units, np.ones((sum(units.n), 1), bool))
-        for labels in free.labels(how.options.permutations, how.seed):
-            sums, n = self._both(units, labels)
-            sides = taylor.fit_slopes(sums, n), taylor.fit_slopes(total - sums, segments - n)
-            found.append(mean_curves.largest_difference(*sides))
-        return np.concatenate(found)
+        rng = stream(how.seed, "taylor/baseline")
+        drawn = free.labels(how.options.permutations, how.seed)
+        slopes = (self._equal_slopes(units, labels, rng) for labels in drawn)
+        return np.concatenate([mean_curves.largest_difference(*both) for both in slopes])
 
     def _both(self, units: PermutedUnits, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Add up what `_labelled` does over both texts, by labels of units (U, w)."""
@@ -237,13 +143,12 @@ class SlopeComparison(CurveComparison):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add up counts in segments and their squares, (w, 2, V), and segments, (w,).
 
-        Of the documents whose unit (D,) has a label (U, w).
+        Of the documents whose unit (D,) has a label (U, w), and of types that can be fitted.
         """
         assert self.pair.documents is not None
-        held = self.pair.documents.segments
-        sums = np.array([one.sums_of(sample_set, labels, codes) for one in held], float)
-        n = taylor.segments_of(self.pair.document_lengths[sample_set])
-        return sums.transpose(2, 0, 1), n @ labels[codes]
+        held, often = self.pair.documents.segments, self.pair.pooled >= taylor.LEAST_COUNTED
+        sums = np.array([one.sums_of(sample_set, labels, codes)[often] for one in held], float)
+        return sums.transpose(2, 0, 1), self._segments[sample_set] @ labels[codes]
 
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say of how many segments the slopes are; else why there are none."""
@@ -252,6 +157,9 @@ class SlopeComparison(CurveComparison):
             return "", reason("few_segments", n=min(n), least=taylor.LEAST_SEGMENTS)
         filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
+        if max(n) > _NEARLY * min(n):
+            reference, samples = (f"{float(slope[0]):.3f}" for slope in self.means)
+            told += f"; of {min(n):,} of either: α {samples} here, {reference} in the reference"
         few = any(taylor.has_few(*own) for own in zip(n, filled, strict=True))
         alpha = [f"{fit.alpha:.3f}" for fit in self.shuffled]
         kept = f"words shuffled in their documents: α {alpha[1]} here, {alpha[0]} in the reference"
@@ -336,19 +244,6 @@ def curve_differences(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """Draw the largest difference of each curve under randomizations, for baselines: (B,)."""
     known = (held for held in curve_comparisons(how.pair) if held.has_documents)
     return {held.key: held.differences(how) for held in known}
-
-
-def size_told(
-    pair: SampleSetPair, sized: Sized, n: Sequence[int] = (), least: int = DOCUMENTS_AT_LENGTHS
-) -> tuple[str, str]:
-    """Say what documents are cut to and how many are compared; else why these are too few."""
-    n = n or [one.documents_of(sized.name) for one in pair.sample_sets]
-    both = zip(n, pair.sample_sets, ("reference", "samples"), strict=True)
-    held = [f"{m:,} of {one.n_documents:,} documents of the {name}" for m, one, name in both]
-    note = f"cut to {sized.size} {sized.row.measured_in}: {' and '.join(held)}"
-    if min(n) >= least:
-        return note, ""
-    return note, reason("few_of_size", n=min(n), size=sized.size, least=least)
 
 
 def curve_rows(how: Measuring) -> Iterator[MeasureRow]:

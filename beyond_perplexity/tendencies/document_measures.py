@@ -21,6 +21,7 @@ from beyond_perplexity.inference.two_sample_test import (
     studentized_difference,
 )
 from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.curve_comparison import size_told
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SIGNED,
@@ -29,7 +30,6 @@ from beyond_perplexity.tendencies.definitions import (
     MeasureRow,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.document_curves import size_told
 from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair

@@ -32,20 +32,18 @@ from beyond_perplexity.inference.mean_curves import largest_difference
 from beyond_perplexity.inference.prompts import PromptHalving
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures, pairs, type_token
+from beyond_perplexity.tendencies.curve_comparison import CurveComparison
 from beyond_perplexity.tendencies.definitions import (
     NOVELTY,
     MeasureKey,
     MeasureRow,
     is_distance,
 )
-from beyond_perplexity.tendencies.document_curves import (
-    CurveComparison,
-    curve_comparisons,
-    curve_differences,
-)
+from beyond_perplexity.tendencies.document_curves import curve_comparisons, curve_differences
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.word_measures import randomized_words, shared_vocabulary
 
+_UNDEFINED = 0.05  # of the splits, at most, in which a distance with a baseline is not defined
 _Distances = dict[MeasureKey, list[float]]
 
 
@@ -127,9 +125,9 @@ def half_draws(
                     for name in filter(is_distance, values):
                         found.setdefault((cells.tendency, name), []).append(float(values[name]))
         known = max(0, excess_splits - items.start)
-        _add_curves(curves, drawn, known, human, against)
         if pair.defined:
             _add_words(pair.of_words, drawn, known, options, human, against)
+        _add_curves(curves, drawn, known, human, against)
     return _arrays(human), _arrays(against)
 
 
@@ -159,8 +157,8 @@ def _add_curves(
     others: _Distances,
 ) -> None:
     """Add the distances of the curves of the three parts of splits, of so many to the samples."""
-    parts = list(zip(*(own for own, _ in drawn), strict=True))
     for held in curves:
+        parts = zip(*(held.cut(own, rng) for own, rng in drawn), strict=True)
         first, second, cut = (held.of_parts(*own) for own in zip(SAMPLE_SETS, parts, strict=True))
         human.setdefault(held.key, []).extend(largest_difference(first, second).tolist())
         for half in (first, second):
@@ -238,8 +236,9 @@ def smaller_baselines(
 
 
 def _baselines(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Baseline]:
-    known = (key for key in draws if is_distance(key[1]))
-    return {key: baseline_of(draws[key]) for key in known if not np.all(np.isnan(draws[key]))}
+    """Summarize distances; none where more than one in twenty splits is too small for it."""
+    known = ((key, own) for key, own in draws.items() if is_distance(key[1]))
+    return {key: baseline_of(own) for key, own in known if np.isnan(own).mean() <= _UNDEFINED}
 
 
 def randomized_baselines(
@@ -303,7 +302,7 @@ def _with_excess(
 ) -> dict[MeasureKey, Baseline]:
     found = {}
     for key, baseline in _baselines(of_halves).items():
-        if not np.all(np.isnan(against[key])):
+        if np.isnan(against[key]).mean() <= _UNDEFINED:
             found[key] = baseline._replace(excess=float(np.nanmean(against[key])) - baseline.mean)
     return found
 

@@ -40,6 +40,7 @@ from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     histograms_of,
+    slope_counters,
 )
 from beyond_perplexity.tendencies.tokens import TokenBatch, add_up, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
@@ -80,12 +81,6 @@ class SampleSetPair:
         """Tokens of each document of the reference and of the samples: int32, shape (D,)."""
         assert self.documents is not None
         return self.documents.values(0)[LENGTH], self.documents.values(1)[LENGTH]
-
-    @cached_property
-    def laws(self) -> tuple[Callable[[TokenBatch], np.ndarray], ...]:
-        """What counts what documents add to the slope of Taylor's law of either text, if any."""
-        first, second = (one.slope_counter() for one in self.sample_sets)
-        return () if first is None or second is None else (first, second)
 
     @property
     def n_documents(self) -> tuple[int, int]:
@@ -171,7 +166,7 @@ def _counter(
     if scheme not in ("swaps", "draws"):  # there pairs of one text alone may be of one group
         size = compared_size(pair.reference.histograms[LENGTH])
         counts.append(lambda batch: {SHARED_NGRAMS: beginnings(batch, size)})
-    if laws := pair.laws:
+    if laws := slope_counters(pair.sample_sets):
         counts.append(lambda batch: {TAYLOR: np.stack([law(batch) for law in laws], axis=1)})
     return lambda batch: {name: x for count in counts for name, x in count(batch).items()}
 
@@ -200,8 +195,8 @@ def paired(
     scheme = permuted_units.scheme_of(groups)
     assert classes is not None or scheme == "documents", "groups need the classes of shares"
     count = count_lengths if classes is None else _counter(pair, classes, scheme)
-    given, segmented = (pair.types, pair.pooled, read, count), bool(classes and pair.laws)
-    with DocumentCounts(*given, segmented=segmented) as documents:
+    segmented = bool(classes and slope_counters(pair.sample_sets))
+    with DocumentCounts(pair.types, pair.pooled, read, count, segmented=segmented) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:
                 documents.add(sample_set, texts[sample_set])

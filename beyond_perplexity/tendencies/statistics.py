@@ -344,6 +344,19 @@ class Statistics:
         return np.sort(self.counts)[::-1][:ranks]
 
 
+def slope_counters(texts: tuple[Statistics, ...]) -> list[Callable[[TokenBatch], np.ndarray]]:
+    """Return what counts what documents add to the slope of Taylor's law of each of some texts.
+
+    Of words that are frequent enough in as many segments as the smallest text has; none where one
+    of them has too few.
+    """
+    least, found = min(text.n_segments for text in texts), []
+    for text in texts:
+        n = math.ceil(least / max(text.n_segments, 1) * text.n_documents)
+        found.append(text.slope_counter(n))
+    return [law for law in found if law] if all(found) else []
+
+
 def _statistics(unigrams: Iterable[pa.Table], histograms: dict[str, Histogram]) -> Statistics:
     table = pa.concat_tables([tokens.COUNTED.empty_table(), *unigrams])
     count, *segments = (table[name].to_numpy() for name in table.column_names[1:])

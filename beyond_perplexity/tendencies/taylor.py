@@ -11,7 +11,8 @@ shuffled inside the whole segments of each document keeps its topics, and has no
 
 A document adds to α, to first order, Σ (p_w c + q_w c²) over its segments and words, with p and q
 of the law of its text. With that its pseudo-value is a number of the document, and the difference
-of the two slopes is tested as one of two means, whatever words either text has. Pseudo-values vary
+of the two slopes is tested as one of two means, whatever words either text has. A slope grows with
+the text that it is of: slopes of as many segments are compared. In WikiText-2 pseudo-values vary
 1.2 to 1.8 times as much as slopes do, as ln σ of a rare word is far from linear: baselines, whose
 mean excess is 0 for human text, are of slopes that are fitted anew. Kobayashi and Tanaka-Ishii
 (2018), Taylor's law for human linguistic sequences, ACL. V types, D documents.

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from scipy.stats import ttest_ind
 
+from benchmarks.populations import Topics
 from beyond_perplexity.inference import mean_curves
 from beyond_perplexity.inference.permuted_units import permuted_units, single_documents
 from beyond_perplexity.inference.two_sample_test import permuted_means
@@ -22,10 +23,11 @@ from beyond_perplexity.tendencies import (
     repetition,
     taylor,
 )
+from beyond_perplexity.tendencies.curve_comparison import sums_by_place
 from beyond_perplexity.tendencies.curve_shifts import CurveShift
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import TENDENCIES, family_of
-from beyond_perplexity.tendencies.document_curves import curve_comparisons, sums_by_place
+from beyond_perplexity.tendencies.document_curves import curve_comparisons
 from beyond_perplexity.tendencies.document_shifts import GroupedDocuments
 from beyond_perplexity.tendencies.document_statistics import ABSENT, SIZED, sized_counter
 from beyond_perplexity.tendencies.human_baselines import (
@@ -492,6 +494,33 @@ def test_slopes_of_parts_and_of_randomizations_are_fitted_anew(monkeypatch) -> N
         assert drawn[b] == pytest.approx(difference)
 
 
+def test_a_slope_of_more_text_is_no_difference() -> None:
+    """Oracle: the slope of as many random documents, counted by themselves; the level."""
+    rng = np.random.default_rng(16)
+    texts = texts_of(uneven(rng, 360)), texts_of(uneven(rng, 60))
+    with paired(*map(counted, texts), ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
+        slopes = next(one for one in curve_comparisons(pair) if one.key == SLOPE)
+        told, _ = slopes.told(Measuring.of(pair, FAST, 1))
+    drawn = [counted(texts[0].take(pa.array(rng.permutation(360)[:60]))) for _ in range(40)]
+    alone = np.array([one.taylor_fit().alpha for one in drawn])
+    assert slopes.means[0] == pytest.approx(alone.mean(), abs=4 * alone.std() / np.sqrt(5))
+    assert slopes.means[1] == pytest.approx(counted(texts[1]).taylor_fit().alpha)
+    assert [own.mean() for own in slopes.curves] == pytest.approx(np.concatenate(slopes.means))
+    found = " here, ".join(f"{float(slope[0]):.3f}" for slope in slopes.means[::-1])
+    assert (
+        f"720 segments of 64 words of the reference, 120 of samples; of 120 of either: α {found}"
+        in told
+    )
+    below, population = 0, Topics(n_types=4_000, size=5.0, mean=150.0)
+    for _ in range(12):  # all of them are below .05 where each slope is of its whole text
+        texts = [population.documents(rng, n).texts for n in (200, 60)]
+        with paired(*map(counted, texts), ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
+            slopes = next(one for one in curve_comparisons(pair) if one.key == SLOPE)
+            t = slopes.randomized(Measuring.of(pair, MeasurementOptions(permutations=99), 1))["t"]
+        below += np.mean(t >= t[-1]) <= 0.05
+    assert below <= 3
+
+
 def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
     rng = np.random.default_rng(13)
     law = 1 / np.arange(1, 150)
@@ -507,7 +536,7 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
             held = split_baselines(pair, 10**6, FAST, 1)[key]  # also of parts of a pair
             assert 0 < held.mean < 0.3
         row = rows[key]
-        assert row.value_all == pytest.approx(abs(slopes[1] - slopes[0]))
+        assert row.value_all == pytest.approx(abs(slopes[1] - slopes[0]), abs=0.002)
         assert rows["taylor", "alpha"].value == pytest.approx(slopes[1])
         assert (row.p_value <= 0.05) == differs
         assert "between documents" in row.fact

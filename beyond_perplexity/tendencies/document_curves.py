@@ -33,9 +33,6 @@ from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.verdicts import joined_facts, reason
 
 _BETWEEN = "between documents, as they have few segments: topics more than order"
-# Random parts of a text that a slope is the mean over, where it has more segments than the other
-# one, and the ratio from which on there are as many.
-_EQUAL_PARTS, _NEARLY = 5, 1.25
 SLOPE = Sized(TAYLOR, TENDENCIES[TAYLOR], taylor.SEGMENT)
 
 
@@ -80,6 +77,10 @@ class SlopeComparison(CurveComparison):
         """The pseudo-values of documents with a segment, around the slope: (D', 1)."""
         sides = zip(self._units, self.kept, (0, 1), strict=True)
         both = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
+        assert self.pair.documents is not None
+        if not self.pair.documents.segments:
+            first, second = both
+            return first, second
         first, second = (x - x.mean() + mean for x, mean in zip(both, self.means, strict=True))
         return first, second
 
@@ -105,11 +106,11 @@ class SlopeComparison(CurveComparison):
         segments = np.zeros(sum(units.n), np.int64)
         for codes, own in zip(units.codes, self._segments, strict=True):
             np.add.at(segments, codes, own)
-        totals = [own.sum() for own in self._segments]
+        unequal = taylor.unequal([int(own.sum()) for own in self._segments])
         drawn = []
-        for _ in range(_EQUAL_PARTS if max(totals) > _NEARLY * min(totals) else 1):
+        for _ in range(taylor.EQUAL_PARTS if unequal else 1):
             sides = labels.copy(), ~labels
-            for column in zip(*(side.T for side in sides), strict=True):
+            for column in zip(*(side.T for side in sides), strict=True) if unequal else ():
                 least = min(int(segments[own].sum()) for own in column)
                 for own in column:
                     own[own] = documents_within(segments[own], least, rng)
@@ -157,7 +158,7 @@ class SlopeComparison(CurveComparison):
             return "", reason("few_segments", n=min(n), least=taylor.LEAST_SEGMENTS)
         filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
-        if max(n) > _NEARLY * min(n):
+        if taylor.unequal(n):
             reference, samples = (f"{float(slope[0]):.3f}" for slope in self.means)
             told += f"; of {min(n):,} of either: α {samples} here, {reference} in the reference"
         few = any(taylor.has_few(*own) for own in zip(n, filled, strict=True))

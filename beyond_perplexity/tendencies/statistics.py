@@ -31,6 +31,7 @@ from beyond_perplexity.tendencies.taylor import (
     segment_sums,
     segments_of,
     slope_counter,
+    unequal,
 )
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView, TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
@@ -350,10 +351,11 @@ def slope_counters(texts: tuple[Statistics, ...]) -> list[Callable[[TokenBatch],
     Of words that are frequent enough in as many segments as the smallest text has; none where one
     of them has too few.
     """
-    least, found = min(text.n_segments for text in texts), []
+    segments = [text.n_segments for text in texts]
+    found = []
     for text in texts:
-        n = math.ceil(least / max(text.n_segments, 1) * text.n_documents)
-        found.append(text.slope_counter(n))
+        n = math.ceil(min(segments) / max(text.n_segments, 1) * text.n_documents)
+        found.append(text.slope_counter(n if unequal(segments) else None))
     return [law for law in found if law] if all(found) else []
 
 

@@ -20,7 +20,7 @@ mean excess is 0 for human text, are of slopes that are fitted anew. Kobayashi a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ LEAST_SEGMENTS = 100  # of a text, for a slope
 LEAST_COUNTED = 10  # of a word
 SHUFFLED_UNIT = 1e-4  # that expected sums of shuffled words are held in
 UNIT = 1e-6  # that the pseudo-values of documents are held in
+EQUAL_PARTS = 5  # of a text that has more segments than another one, whose mean slope is compared
+_NEARLY = 1.05  # the ratio of the segments of two texts up to which they are taken for equal
 _MANY = 4  # segments of a document, from which on a slope is not of documents alone
 _BLOCK = 1024  # documents that are sorted at a time
 
@@ -51,6 +53,11 @@ class TaylorFit(NamedTuple):
 def segments_of(lengths: np.ndarray) -> np.ndarray:
     """Return how many whole segments documents of some lengths have."""
     return lengths // SEGMENT
+
+
+def unequal(segments: Sequence[int]) -> bool:
+    """Say whether one text has so many more segments that its slope is another one."""
+    return max(segments) > _NEARLY * min(segments)
 
 
 def has_few(segments: float, documents: float) -> bool:

@@ -40,9 +40,10 @@ from beyond_perplexity.tendencies import (
     prompt_shifts,
     sensitivity,
     shifts,
+    taylor,
     type_token,
 )
-from beyond_perplexity.tendencies.definitions import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TAYLOR, TENDENCIES
 from beyond_perplexity.tendencies.document_curves import randomized_curves
 from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.document_values import value_counter
@@ -499,8 +500,8 @@ LONG = Topics(n_types=4_000, size=5.0, mean=150.0)  # documents that have all te
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_pairs_of_counted_values_have_the_p_values_of_texts(grouped):
-    """Oracle: the tests of the same documents, brought together as texts."""
-    rng = np.random.default_rng(2)
+    """Oracle: the tests of the same documents, brought together as texts of as many segments."""
+    rng = np.random.default_rng(8)
     human = LONG.groups(rng, 90) if grouped else LONG.documents(rng, 120)
     model = LONG.documents(rng, len(human))
     with opened(human, model, LONG.classes, (grouped, False)) as pair:
@@ -606,6 +607,7 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
             ranks = listed[0]
             how = Measuring.of(pair, MeasurementOptions(permutations=1), 1)
             t = document_measures.randomized_numbers(how) | randomized_curves(how)
+            unequal = taylor.unequal([text.n_segments for text in pair.sample_sets])  # is cut there
             of_words = randomized_words(how.for_words)
             many = replace(how.for_words, options=MeasurementOptions(permutations=399))
             of_types = document_measures.randomized_types(many)
@@ -636,11 +638,15 @@ def test_answers_are_dealt_as_the_tests_do_and_measured_as_they_are():
             measured[tendency] = prompt_shifts._larger(numbers, 0.0, 1.0, plain, 0.0)
         checked = 0
         for (tendency, measure), drawn in (t | of_words).items():
-            if tendency in measured and measure != "tvd_1000":
+            if (
+                tendency in measured
+                and measure != "tvd_1000"
+                and not (tendency == TAYLOR and unequal)
+            ):
                 value = measured[tendency][measure]
                 assert value == pytest.approx(abs(drawn[-1]), rel=1e-9), (tendency, measure)
                 checked += 1
-        assert checked == 13
+        assert (checked, unequal) == ((13, False) if asked == (3, 3) else (12, True))
         dealt = [plain.dealt(of_words=own).sides for own in (True, False) for _ in range(20)]
         for sides in dealt:
             assert sorted(sides.ravel()) == list(range(2 * n))

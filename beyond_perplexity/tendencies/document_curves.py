@@ -77,8 +77,7 @@ class SlopeComparison(CurveComparison):
         """The pseudo-values of documents with a segment, around the slope: (D', 1)."""
         sides = zip(self._units, self.kept, (0, 1), strict=True)
         both = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
-        assert self.pair.documents is not None
-        if not self.pair.documents.segments:
+        if not self._unequal:
             first, second = both
             return first, second
         first, second = (x - x.mean() + mean for x, mean in zip(both, self.means, strict=True))
@@ -96,6 +95,12 @@ class SlopeComparison(CurveComparison):
         first, second = map(taylor.segments_of, self.pair.document_lengths)
         return first, second
 
+    @cached_property
+    def _unequal(self) -> bool:
+        """Whether slopes are of other numbers of segments, where documents are known."""
+        documents, n = self.pair.documents, [int(own.sum()) for own in self._segments]
+        return documents is not None and bool(documents.segments) and taylor.unequal(n)
+
     def _equal_slopes(
         self, units: PermutedUnits, labels: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
@@ -106,11 +111,10 @@ class SlopeComparison(CurveComparison):
         segments = np.zeros(sum(units.n), np.int64)
         for codes, own in zip(units.codes, self._segments, strict=True):
             np.add.at(segments, codes, own)
-        unequal = taylor.unequal([int(own.sum()) for own in self._segments])
         drawn = []
-        for _ in range(taylor.EQUAL_PARTS if unequal else 1):
+        for _ in range(taylor.EQUAL_PARTS if self._unequal else 1):
             sides = labels.copy(), ~labels
-            for column in zip(*(side.T for side in sides), strict=True) if unequal else ():
+            for column in zip(*(side.T for side in sides), strict=True) if self._unequal else ():
                 least = min(int(segments[own].sum()) for own in column)
                 for own in column:
                     own[own] = documents_within(segments[own], least, rng)

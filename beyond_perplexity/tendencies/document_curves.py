@@ -118,8 +118,10 @@ class SlopeComparison(CurveComparison):
                 least = min(int(segments[own].sum()) for own in column)
                 for own in column:
                     own[own] = documents_within(segments[own], least, rng)
-            drawn.append([taylor.fit_slopes(*self._both(units, side)) for side in sides])
-        return np.mean(drawn, axis=0)
+            for side in sides:
+                one, two = (self._labelled(k, side, codes) for k, codes in enumerate(units.codes))
+                drawn.append(taylor.fit_slopes(one[0] + two[0], one[1] + two[1]))
+        return np.mean([drawn[::2], drawn[1::2]], axis=1)
 
     def of_parts(self, sample_set: int, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Fit the slope of each of w parts of a text: (w, 1)."""
@@ -137,11 +139,6 @@ class SlopeComparison(CurveComparison):
         drawn = free.labels(how.options.permutations, how.seed)
         slopes = (self._equal_slopes(units, labels, rng) for labels in drawn)
         return np.concatenate([mean_curves.largest_difference(*both) for both in slopes])
-
-    def _both(self, units: PermutedUnits, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Add up what `_labelled` does over both texts, by labels of units (U, w)."""
-        first, second = (self._labelled(b, labels, codes) for b, codes in enumerate(units.codes))
-        return first[0] + second[0], first[1] + second[1]
 
     def _labelled(
         self, sample_set: int, labels: np.ndarray, codes: np.ndarray

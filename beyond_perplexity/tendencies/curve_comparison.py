@@ -17,10 +17,7 @@ from beyond_perplexity.inference.permuted_units import (
     PermutedUnits,
     scheme_of,
 )
-from beyond_perplexity.tendencies.definitions import (
-    MeasureKey,
-    MeasureRow,
-)
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
 from beyond_perplexity.tendencies.statistics import Statistics

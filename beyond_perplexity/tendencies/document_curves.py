@@ -13,10 +13,7 @@ from beyond_perplexity.inference import mean_curves
 from beyond_perplexity.inference.halves import SAMPLE_SETS
 from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.limits import Spread, upper_limit
-from beyond_perplexity.inference.permuted_units import (
-    PermutedUnits,
-    single_documents,
-)
+from beyond_perplexity.inference.permuted_units import PermutedUnits, single_documents
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import shared_ngrams, taylor
 from beyond_perplexity.tendencies.curve_comparison import CurveComparison, size_told

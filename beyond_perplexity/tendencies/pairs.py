@@ -7,7 +7,7 @@ the place of the samples further human text can stand (`further_pair`).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -157,7 +157,10 @@ def _pair(reference: Statistics, samples: Statistics) -> SampleSetPair:
 
 
 def _counter(
-    pair: SampleSetPair, classes: ClassOptions, scheme: permuted_units.Scheme
+    pair: SampleSetPair,
+    classes: ClassOptions,
+    scheme: permuted_units.Scheme,
+    laws: Sequence[Callable[[TokenBatch], np.ndarray]],
 ) -> Callable[[TokenBatch], Mapping[str, np.ndarray]]:
     """Return what counts what is kept of documents: of single ones curves, else all."""
     chosen, grouped = pair.reference.sizes(classes.later).values(), scheme != "documents"
@@ -166,7 +169,7 @@ def _counter(
     if scheme not in ("swaps", "draws"):  # there pairs of one text alone may be of one group
         size = compared_size(pair.reference.histograms[LENGTH])
         counts.append(lambda batch: {SHARED_NGRAMS: beginnings(batch, size)})
-    if laws := slope_counters(pair.sample_sets):
+    if laws:
         counts.append(lambda batch: {TAYLOR: np.stack([law(batch) for law in laws], axis=1)})
     return lambda batch: {name: x for count in counts for name, x in count(batch).items()}
 
@@ -194,9 +197,9 @@ def paired(
     groups = permuted_units.alike_groups(groups, pair.n_documents)
     scheme = permuted_units.scheme_of(groups)
     assert classes is not None or scheme == "documents", "groups need the classes of shares"
-    count = count_lengths if classes is None else _counter(pair, classes, scheme)
-    segmented = bool(classes and slope_counters(pair.sample_sets))
-    with DocumentCounts(pair.types, pair.pooled, read, count, segmented=segmented) as documents:
+    laws = [] if classes is None else slope_counters(pair.sample_sets)
+    count = count_lengths if classes is None else _counter(pair, classes, scheme, laws)
+    with DocumentCounts(pair.types, pair.pooled, read, count, segmented=bool(laws)) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:
                 documents.add(sample_set, texts[sample_set])

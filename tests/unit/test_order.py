@@ -536,7 +536,9 @@ def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
             held = split_baselines(pair, 10**6, FAST, 1)[key]  # also of parts of a pair
             assert 0 < held.mean < 0.3
         row = rows[key]
-        assert row.value_all == pytest.approx(abs(slopes[1] - slopes[0]), abs=0.002)
+        cut = taylor.unequal([one.n_segments for one in both])
+        error = 0.002 if cut else 1e-9
+        assert row.value_all == pytest.approx(abs(slopes[1] - slopes[0]), abs=error)
         assert rows["taylor", "alpha"].value == pytest.approx(slopes[1])
         assert (row.p_value <= 0.05) == differs
         assert "between documents" in row.fact

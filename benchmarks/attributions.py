@@ -153,7 +153,7 @@ class AttributionCases:
     def __iter__(self) -> Iterator[AlikeIn]:
         small, long = Topics(size=5.0), Topics(n_types=4_000, size=5.0, mean=150.0)
         shorter = [("", small, share, name) for share in (0.1, 0.2, 0.4) for name in KINDS]
-        shorter += [("long documents, ", long, 0.4, name) for name in ("documents", "groups")]
+        shorter += [("long documents, ", long, 0.4, name) for name in KINDS]
         for kind, population, share, name in shorter:
             grouped, n, m = KINDS[name]
             human, model = (

@@ -189,6 +189,7 @@ class Strata:
     n_first: np.ndarray  # units of the first text in each: (S,)
     sizes: np.ndarray  # of the units: (U,)
     what: str  # units of one size, in words
+    most: float = SIZE_RATIO  # of the sizes of both texts inside of strata
 
     @classmethod
     def of(cls, first: np.ndarray, second: np.ndarray, what: str) -> Strata:
@@ -230,9 +231,9 @@ class Strata:
     def unlike_in(self, sizes: np.ndarray, what: str) -> str:
         """Say the same where strata leave too large a ratio of another size, (U,)."""
         ratio = self._ratio(sizes)
-        if ratio <= SIZE_RATIO:
+        if ratio <= self.most:
             return ""
-        return reason("unlike_sizes", what=what, ratio=ratio, most=SIZE_RATIO)
+        return reason("unlike_sizes", what=what, ratio=ratio, most=self.most)
 
     def _ratio(self, sizes: np.ndarray) -> float:
         """Return the ratio of the sizes (U,) of both texts inside of strata, at least 1."""

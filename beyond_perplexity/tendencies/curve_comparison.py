@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from beyond_perplexity.inference import mean_curves
+from beyond_perplexity.inference.counted_units import counted_units
 from beyond_perplexity.inference.permuted_units import (
     DOCUMENTS_AT_LENGTHS,
     DOCUMENTS_OF_CURVES,
@@ -112,11 +113,7 @@ class CurveComparison:
 
     def _units_kept(self, how: Measuring) -> PermutedUnits | None:
         """Return the units of the documents that are compared; None for single ones."""
-        if how.units is None:
-            return None
-        both = zip(how.units.codes, self.kept, strict=True)
-        first, second = (codes[kept] for codes, kept in both)
-        return replace(how.units, codes=(first, second))
+        return None if how.units is None else counted_units(how.units, self.kept)
 
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say where the curves differ most and what is compared; else why there is no verdict.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beyond_perplexity.inference import histogram_draws, standard_errors
+from beyond_perplexity.inference.counted_units import counted_units
 from beyond_perplexity.inference.limits import upper_limit
 from beyond_perplexity.inference.p_values import monte_carlo_p
-from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS, PermutedUnits
+from beyond_perplexity.inference.permuted_units import DOCUMENTS_AT_LENGTHS
 from beyond_perplexity.inference.two_sample_test import (
     ks,
     permuted_means,
@@ -220,12 +220,15 @@ def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
         if units is None:
             drawn = histogram_draws.permute(held.counts, evaluate, n, seed, purpose)
         else:
-            cells, width = (held.cells_of(0), held.cells_of(1)), held.counts.shape[1]
-            drawn = histogram_draws.permuted_cells(cells, width, evaluate, units, n, seed)
+            one, two = held.cells_of(0), held.cells_of(1)
+            counted = counted_units(units, (one >= 0, two >= 0))
+            cells, width = (one[one >= 0], two[two >= 0]), held.counts.shape[1]
+            drawn = histogram_draws.permuted_cells(cells, width, evaluate, counted, n, seed)
         observed = evaluate(*held.counts)
         both = {name: np.append(drawn.get(name, []), x) for name, x in observed.items()}
         if units is not None:
-            both[SIGNED] = _randomized_t(held, cells, units, n, seed)
+            values = held.cells[cells[0]], held.cells[cells[1]]
+            both[SIGNED] = permuted_means(*values, counted, n, seed)
         found |= {(held.tendency, name): x for name, x in both.items()}
     return found
 
@@ -238,19 +241,6 @@ def _tested_numbers(
         distance = ks(reference, samples)
     # A randomization may leave a side without a document that is long enough: as far as can be.
     return {SIGNED: t, "ks": np.where(np.isnan(distance), 1.0, distance)}
-
-
-def _randomized_t(
-    held: CellComparison,
-    cells: tuple[np.ndarray, np.ndarray],
-    units: PermutedUnits,
-    n: int,
-    seed: int,
-) -> np.ndarray:
-    """Draw t of the means of the documents that have a number, which `cells` (D,) say."""
-    x, y = (held.cells[own[own >= 0]] for own in cells)
-    first, second = (codes[own >= 0] for codes, own in zip(units.codes, cells, strict=True))
-    return permuted_means(x, y, replace(units, codes=(first, second)), n, seed)
 
 
 def _heaps_rows(how: Measuring, tendency: str, fits: tuple[Heaps, Heaps]) -> Iterator[MeasureRow]:

@@ -47,6 +47,7 @@ import pyarrow as pa
 
 from beyond_perplexity import verdicts
 from beyond_perplexity.inference import permuted_units
+from beyond_perplexity.inference.counted_units import counted_units
 from beyond_perplexity.inference.halves import Baseline
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.p_values import permutation_p
@@ -248,6 +249,9 @@ def _not_tested(key: MeasureKey, how: Measuring) -> str:
     units = how.units if key in _TYPES or not _is_of_words(key[0]) else how.word_units
     if units is None or units.strata is None:
         return ""
+    if not _is_of_words(key[0]):
+        kept = _weights(how.pair, key[0], 0) > 0, _weights(how.pair, key[0], 1) > 0
+        return counted_units(units, kept).unlike
     why = units.unlike
     if key in _TYPES and not why:
         both = zip(units.codes, how.pair.document_lengths, strict=True)

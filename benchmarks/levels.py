@@ -171,12 +171,14 @@ class FurtherText:
     """Further human text in the place of samples: how often its excess is above 0.
 
     And how often the band of halves of the reference holds its distance, which no one promises.
+    Where it is `shorter`, by a share, of what is counted of documents that are cut to one length.
     """
 
     name: str
     population: Population = field(repr=False)
     units: int
     grouped: bool
+    shorter: float = 0.0
     nominal: str = "0.5"
     limits: tuple[float, float] = (0.3, 0.7)  # the excess of a distance is skewed
 
@@ -184,11 +186,15 @@ class FurtherText:
         """Draw both texts and compare them."""
         rng = stream(SEED, f"calibration/{self.name}", repeat)
         draw = self.population.groups if self.grouped else self.population.documents
-        both, sides = (draw(rng, self.units), draw(rng, self.units)), (self.grouped, self.grouped)
+        factors = (1 - self.shorter,) if self.shorter else ()  # real text has no other lengths
+        both = draw(rng, self.units), draw(rng, self.units, *factors)
+        sides = self.grouped, self.grouped
         how = replace(TESTS, permutations=1)
         with opened(*both, self.population.classes, sides) as pair:
             known = reference_baselines(pair, how, repeat)
             rows = measure_rows(pair, how, repeat, baselines=known)
+            if self.shorter:
+                rows = [row for row in rows if row.tendency in pair.sizes]
         found = [row for row in rows if not math.isnan(row.excess)]
         above = {f"{' '.join(row.key)} above": row.excess > 0 for row in found}
         within = {
@@ -273,6 +279,9 @@ class LevelCases:
             yield EqualTexts(name, small, units, (False, True), documents=documents)
         # Documents of 150 words: as long as all tendencies of order need them.
         long, known = Topics(n_types=4_000, size=5.0, mean=150.0), 300
+        for name, grouped in (("documents", False), ("groups", True)):
+            case = f"long documents, 40% shorter, further {name}"
+            yield FurtherText(case, long, 80 if grouped else 300, grouped, 0.4)
         yield EqualTexts("long documents, 150 + 150", long, 150, (False, False), training=known)
         yield EqualTexts("long documents, groups, 60 + 60", long, 60, (True, True), training=known)
         # Slopes of Taylor's law grow with the text: .96 and .27 below .05, each of its whole text.

@@ -14,6 +14,7 @@ from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.definitions import MeasureKey
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.human_baselines import (
+    counted_shares,
     held_out_baselines,
     least_tokens,
     split_baselines,
@@ -77,7 +78,8 @@ def _baselines(
     """Return the baselines of a pair, by further human text where it is there."""
     found = {}
     if further is not None and options.permutations:
-        found = split_baselines(further, least_tokens(pair), options, seed)
+        shares = counted_shares(pair)
+        found = split_baselines(further, least_tokens(pair), options, seed, shares=shares)
     return found | held_out_baselines(pair, options, seed)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from beyond_perplexity.inference import mean_curves
 from beyond_perplexity.inference.counted_units import counted_units
+from beyond_perplexity.inference.halves import SAMPLE_SETS
 from beyond_perplexity.inference.permuted_units import (
     DOCUMENTS_AT_LENGTHS,
     DOCUMENTS_OF_CURVES,
@@ -18,6 +19,7 @@ from beyond_perplexity.inference.permuted_units import (
     PermutedUnits,
     scheme_of,
 )
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.document_statistics import ABSENT, Sized
 from beyond_perplexity.tendencies.pairs import Measuring, SampleSetPair
@@ -36,12 +38,22 @@ def sums_by_place(statistics: Statistics, sized: Sized) -> np.ndarray:
     return sums * sized.row.unit ** np.arange(3)
 
 
+def at_most(counted: np.ndarray, n: int | None, name: str) -> np.ndarray:
+    """Keep n random ones, by the name of what is counted, of some documents: bool, (D,)."""
+    if n is None or counted.sum() <= n:
+        return counted
+    kept, own = np.zeros(len(counted), bool), np.flatnonzero(counted)
+    kept[stream(0, f"floor/long/{name}").permutation(own)[:n]] = True
+    return kept
+
+
 @dataclass(frozen=True)
 class CurveComparison:
     """One curve of both texts, cut to one size."""
 
     pair: SampleSetPair
     sized: Sized
+    most: int | None = None  # documents of the second text that are compared
 
     @property
     def key(self) -> MeasureKey:
@@ -74,7 +86,7 @@ class CurveComparison:
     def kept(self) -> tuple[np.ndarray, np.ndarray]:
         """Which documents of both texts are as long as the size: bool, (D,)."""
         first, second = (values[:, 0] != ABSENT for values in self._units)
-        return first, second
+        return first, at_most(second, self.most, self.name)
 
     @cached_property
     def curves(self) -> mean_curves.Curves:
@@ -104,8 +116,10 @@ class CurveComparison:
         return mean_curves.permuted_curves(self.curves, units, n, how.seed)
 
     def cut(self, parts: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
-        """Cut parts of a split, documents, to what is compared: nothing is cut."""
-        return parts
+        """Cut the parts of a split, documents in random order, to as many that are long enough."""
+        held = [part[self.kept[b][part]] for b, part in zip(SAMPLE_SETS, parts, strict=True)]
+        least = min(map(len, held))
+        return [own[:least] for own in held]
 
     def differences(self, how: Measuring) -> np.ndarray:
         """Draw the largest difference under the randomizations of `how`, for no test: (B,)."""

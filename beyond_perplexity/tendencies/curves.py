@@ -291,7 +291,8 @@ def sample_sizes(
         baselines: Mapping[MeasureKey, Baseline] = {}
         if further is not None:
             tokens = min(pair.reference.n_tokens, round(pair.samples.n_tokens * n / total))
-            baselines = human_baselines.smaller_baselines(further, n, tokens, drawn, seed)
+            how_many = n, tokens, drawn, seed, human_baselines.counted_shares(pair)
+            baselines = human_baselines.smaller_baselines(further, *how_many)
         records += _records(n, found[n], baselines)
     whole = {row.key: Baseline(row.baseline, row.baseline_low, row.baseline_high) for row in rows}
     records += _records(total, [row for row in rows if row.tendency != JUDGE], whole)

@@ -96,6 +96,7 @@ class SlopeComparison(CurveComparison):
     def _unequal(self) -> bool:
         """Whether slopes are of other numbers of segments, where documents are known."""
         documents, n = self.pair.documents, [int(own.sum()) for own in self._segments]
+        n[1] = min(n[1], n[1] if self.most is None else self.most)
         return documents is not None and bool(documents.segments) and taylor.unequal(n)
 
     def _equal_slopes(
@@ -108,9 +109,12 @@ class SlopeComparison(CurveComparison):
         segments = np.zeros(sum(units.n), np.int64)
         for codes, own in zip(units.codes, self._segments, strict=True):
             np.add.at(segments, codes, own)
-        drawn = []
+        drawn, counted = [], np.ones((len(labels), 1), bool)
+        if self.most is not None:
+            second = np.arange(len(labels)) >= units.n[0]
+            counted[second, 0] = documents_within(segments[second], self.most, rng)
         for _ in range(taylor.EQUAL_PARTS if self._unequal else 1):
-            sides = labels.copy(), ~labels
+            sides = labels & counted, ~labels & counted
             for column in zip(*(side.T for side in sides), strict=True) if self._unequal else ():
                 least = min(int(segments[own].sum()) for own in column)
                 for own in column:
@@ -241,8 +245,12 @@ def randomized_curves(how: Measuring) -> dict[MeasureKey, np.ndarray]:
 
 def curve_differences(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """Draw the largest difference of each curve under randomizations, for baselines: (B,)."""
-    known = (held for held in curve_comparisons(how.pair) if held.has_documents)
-    return {held.key: held.differences(how) for held in known}
+    found = {}
+    for held in (held for held in curve_comparisons(how.pair) if held.has_documents):
+        share = (how.shares or {}).get(held.name)
+        most = None if share is None else max(1, round(share * how.pair.samples.n_documents))
+        found[held.key] = replace(held, most=most).differences(how)
+    return found
 
 
 def curve_rows(how: Measuring) -> Iterator[MeasureRow]:

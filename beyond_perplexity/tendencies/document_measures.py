@@ -20,8 +20,9 @@ from beyond_perplexity.inference.two_sample_test import (
     permuted_means,
     studentized_difference,
 )
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.curve_comparison import size_told
+from beyond_perplexity.tendencies.curve_comparison import at_most, size_told
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SIGNED,
@@ -208,6 +209,22 @@ def randomized_types(how: Measuring, *, tested: bool = True) -> dict[MeasureKey,
     return found
 
 
+def _of_share(held: CellComparison, how: Measuring) -> CellComparison:
+    """Leave out documents of the second text, where at most a share of them is to have a number."""
+    sized = held.pair.sizes.get(held.tendency)
+    share = (how.shares or {}).get(sized.name) if sized else None
+    if sized is None or share is None:
+        return held
+    most = max(1, round(share * how.pair.samples.n_documents))
+    if how.units is None:
+        rng, own = stream(0, f"floor/long/{sized.name}"), held.counts[1]
+        few = rng.multivariate_hypergeometric(own, min(most, own.sum()))
+        return held._replace(counts=np.stack([held.counts[0], few]))
+    both = held.cells_of(0), held.cells_of(1)
+    fewer = np.where(at_most(both[1] >= 0, most, sized.name), both[1], -1)
+    return held._replace(cells_of=(both[0], fewer).__getitem__)
+
+
 def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """Draw distances of numbers and t of the difference of means, and last of the data: (B + 1,).
 
@@ -215,7 +232,7 @@ def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """
     found: dict[MeasureKey, np.ndarray] = {}
     units, seed, n = how.units, how.seed, how.options.permutations
-    for held in numbers_of_documents(how.pair):
+    for held in (_of_share(held, how) for held in numbers_of_documents(how.pair)):
         evaluate, purpose = partial(_tested_numbers, held.cells), f"permutation/{held.tendency}"
         if units is None:
             drawn = histogram_draws.permute(held.counts, evaluate, n, seed, purpose)

@@ -35,6 +35,7 @@ from beyond_perplexity.tendencies import document_measures, pairs, type_token
 from beyond_perplexity.tendencies.curve_comparison import CurveComparison
 from beyond_perplexity.tendencies.definitions import (
     NOVELTY,
+    TAYLOR,
     MeasureKey,
     MeasureRow,
     is_distance,
@@ -71,6 +72,12 @@ def _part_counts(
         left[sample_set] = left[sample_set] - drawn
         found.append(drawn[:-1])
     return found
+
+
+def _as_many(counts: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+    """Leave out random documents of parts (C,), until all have as many: fewer are further apart."""
+    least = min(int(own.sum()) for own in counts)
+    return [rng.multivariate_hypergeometric(own, least) for own in counts]
 
 
 def _words(
@@ -120,6 +127,8 @@ def half_draws(
             others = against if number < excess_splits else {}
             for cells, own_cells in held:
                 counts = _part_counts(cells, own_cells, parts, number, seed)
+                if cells.tendency in pair.sizes:
+                    counts = _as_many(counts, stream(seed, f"floor/long/{cells.tendency}", number))
                 for one, other, found in ((0, 1, human), (0, 2, others), (1, 2, others)):
                     values = cells.evaluate(counts[one], counts[other])
                     for name in filter(is_distance, values):
@@ -199,14 +208,16 @@ def split_baselines(
     options: MeasurementOptions,
     seed: int,
     few: pairs.SampleSetPair | None = None,
+    shares: Mapping[str, float] | None = None,
 ) -> dict[MeasureKey, Baseline]:
     """Compute the baselines of a pair of human texts, of distances; `Baseline.excess` is None.
 
-    Words are taken at so many tokens at most, numbers of documents of `few` of them.
+    Words are taken at so many tokens at most, numbers of documents of `few` of them; `shares` of
+    the second text have one, at most, as `counted_shares` has it of the samples.
     """
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
-    measuring = pairs.Measuring.of(few, how, seed)
+    measuring = replace(pairs.Measuring.of(few, how, seed), shares=shares)
     numbers = document_measures.randomized_types(measuring, tested=False)
     numbers |= document_measures.randomized_numbers(measuring)
     draws = {key: drawn[:-1] for key, drawn in numbers.items()}
@@ -227,12 +238,26 @@ def split_baselines(
     return _baselines(draws)
 
 
+def counted_shares(pair: pairs.SampleSetPair) -> dict[str, float]:
+    """Return the share of the samples that has each number and curve; of slopes their segments."""
+    n = max(pair.samples.n_documents, 1)
+    shares = {x.name: pair.samples.documents_of(x.name) / n for x in pair.sizes.values()}
+    known = (held for held in curve_comparisons(pair) if held.has_documents)
+    shares |= {held.name: float(held.kept[1].mean()) for held in known}
+    return shares | {TAYLOR: pair.samples.n_segments / n}
+
+
 def smaller_baselines(
-    further: pairs.SampleSetPair, n: int, tokens: int, options: MeasurementOptions, seed: int
+    further: pairs.SampleSetPair,
+    n: int,
+    tokens: int,
+    options: MeasurementOptions,
+    seed: int,
+    shares: Mapping[str, float] | None = None,
 ) -> dict[MeasureKey, Baseline]:
     """Compute the baselines of the reference and n documents, or `tokens` tokens of either."""
     with pairs.fewer_documents(further, n, seed) as few:
-        return split_baselines(further, tokens, options, seed, few)
+        return split_baselines(further, tokens, options, seed, few, shares)
 
 
 def _baselines(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Baseline]:

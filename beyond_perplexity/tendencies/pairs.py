@@ -111,8 +111,8 @@ class Measuring:
     options: MeasurementOptions
     seed: int
     units: PermutedUnits | None = None  # what tests permute; None: single documents
-    # What tests of words and types permute: units of as many tokens; None: single documents
-    word_units: PermutedUnits | None = None
+    word_units: PermutedUnits | None = None  # of words and types: units of as many tokens
+    shares: Mapping[str, float] | None = None  # of documents that count, at most; in baselines
 
     @classmethod
     def of(cls, pair: SampleSetPair, options: MeasurementOptions, seed: int) -> Measuring:

@@ -301,7 +301,7 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
     """
     monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", 1)
     monkeypatch.setattr(permuted_units, "LEAST_MOVED", 0)
-    monkeypatch.setattr(permuted_units, "SIZE_RATIO", math.inf)
+    monkeypatch.setattr(permuted_units.Strata, "_ratio", lambda *sizes: 1.0)
     texts = documents_of(n_first + n_second, lengths)
     texts = texts if n_second > n_first else texts[::-1]
     sides = texts[:n_first], texts[n_first:]

@@ -2,11 +2,11 @@
 
 Every distance between two samples is above 0, the more the smaller they are. Its baseline is its
 mean over random splits of human text, with the 2.5% and 97.5% quantiles, at the same numbers of
-documents, of tokens (for the measures of words) and of groups, in the same vocabulary. *With
-further human text* (`split_baselines`) the excess is the distance above it. *Without*
-(`reference_baselines`), the baseline is that of two halves of the reference (`inference.halves`),
-cut to as many documents as there are samples, and the excess the mean distance of as many samples
-from such halves, less the baseline.
+documents, of tokens (for the measures of words), of groups, and of documents that are long enough
+for a number or a curve, in the same vocabulary. *With further human text* (`split_baselines`) the
+excess is the distance above it. *Without* (`reference_baselines`), the baseline is that of two
+halves of the reference (`inference.halves`), cut to as many documents as there are samples, and the
+excess the mean distance of as many samples from such halves, less the baseline.
 """
 
 from __future__ import annotations
@@ -74,12 +74,6 @@ def _part_counts(
     return found
 
 
-def _as_many(counts: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
-    """Leave out random documents of parts (C,), until all have as many: fewer are further apart."""
-    least = min(int(own.sum()) for own in counts)
-    return [rng.multivariate_hypergeometric(own, least) for own in counts]
-
-
 def _words(
     pair: pairs.SampleSetPair, splits: Iterable[tuple[list[np.ndarray], np.random.Generator]]
 ) -> list[np.ndarray]:
@@ -128,7 +122,9 @@ def half_draws(
             for cells, own_cells in held:
                 counts = _part_counts(cells, own_cells, parts, number, seed)
                 if cells.tendency in pair.sizes:
-                    counts = _as_many(counts, stream(seed, f"floor/long/{cells.tendency}", number))
+                    rng = stream(seed, f"floor/long/{cells.tendency}", number)
+                    least = min(int(own.sum()) for own in counts)
+                    counts = [rng.multivariate_hypergeometric(own, least) for own in counts]
                 for one, other, found in ((0, 1, human), (0, 2, others), (1, 2, others)):
                     values = cells.evaluate(counts[one], counts[other])
                     for name in filter(is_distance, values):

@@ -93,7 +93,7 @@ def test_texts_of_one_law_have_few_stars_where_one_has_fewer_documents_with_a_nu
 
 @pytest.mark.parametrize("size", [1, 5])
 def test_a_text_of_the_same_law_has_no_excess_where_it_has_fewer_documents_with_a_number(size):
-    """By halves and by further text: 3 standard errors of 24 texts; it was .035 and .024 too much."""
+    """By halves and by further text: 3 standard errors of 24 texts; it was .035 and .024."""
     found = []
     for repeat in range(24):
         rng, n = np.random.default_rng([repeat, 32]), 300 // size

@@ -14,10 +14,8 @@ from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.definitions import MeasureKey
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.human_baselines import (
-    counted_shares,
+    further_baselines,
     held_out_baselines,
-    least_tokens,
-    split_baselines,
     with_halves,
 )
 from beyond_perplexity.tendencies.judge import judge_part, rows_of_files
@@ -78,8 +76,7 @@ def _baselines(
     """Return the baselines of a pair, by further human text where it is there."""
     found = {}
     if further is not None and options.permutations:
-        shares = counted_shares(pair)
-        found = split_baselines(further, least_tokens(pair), options, seed, shares=shares)
+        found = further_baselines(pair, further, options, seed)
     return found | held_out_baselines(pair, options, seed)
 
 

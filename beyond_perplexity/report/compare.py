@@ -78,7 +78,8 @@ BASELINES = {
         "Human text (baseline)",
         "random splits of this human text",
         "baseline, the mean distance between random halves of the reference; distance, that of as "
-        "many samples from such halves; excess, distance minus baseline",
+        "many samples from such halves; excess, distance minus baseline; types by length of "
+        "documents without groups: all of them, and permutations at each length",
     ),
     "people": BaselineWords(
         "Two people",

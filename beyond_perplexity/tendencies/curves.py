@@ -280,19 +280,22 @@ def sample_sizes(
     sizes = sizes_below(total, how)
     drawn = replace(options, permutations=how.permutations, bootstrap=0, monte_carlo=0)
     found: dict[int, list[MeasureRow]] = defaultdict(list)
+    by_length: dict[int, dict[MeasureKey, Baseline]] = defaultdict(dict)
     if pair.defined:
         for number in range(how.subsets):
             for index, n in enumerate(sizes):
                 own_seed = stream_key(seed, f"sample_size/{number}/{n}")
                 with subset(pair, sizes, index, number, seed) as part:
                     found[n] += measures.measure_rows(part, drawn, own_seed)
+                    if further is not None and not number:
+                        by_length[n] = human_baselines.baselines_by_length(part, drawn, own_seed)
     records = []
     for n in sizes:
-        baselines: Mapping[MeasureKey, Baseline] = {}
+        baselines: dict[MeasureKey, Baseline] = {}
         if further is not None:
             tokens = min(pair.reference.n_tokens, round(pair.samples.n_tokens * n / total))
             how_many = n, tokens, drawn, seed, human_baselines.counted_shares(pair)
-            baselines = human_baselines.smaller_baselines(further, *how_many)
+            baselines = human_baselines.smaller_baselines(further, *how_many) | by_length[n]
         records += _records(n, found[n], baselines)
     whole = {row.key: Baseline(row.baseline, row.baseline_low, row.baseline_high) for row in rows}
     records += _records(total, [row for row in rows if row.tendency != JUDGE], whole)

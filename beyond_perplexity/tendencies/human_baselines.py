@@ -27,11 +27,11 @@ from beyond_perplexity.inference.halves import (
     Halving,
     baseline_of,
 )
-from beyond_perplexity.inference.histogram_draws import documents_within, permute
+from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.mean_curves import largest_difference
 from beyond_perplexity.inference.prompts import PromptHalving
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies import document_measures, pairs, type_token
+from beyond_perplexity.tendencies import document_measures, pairs
 from beyond_perplexity.tendencies.curve_comparison import CurveComparison
 from beyond_perplexity.tendencies.definitions import (
     NOVELTY,
@@ -214,17 +214,11 @@ def split_baselines(
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
     measuring = replace(pairs.Measuring.of(few, how, seed), shares=shares)
-    numbers = document_measures.randomized_types(measuring, tested=False)
-    numbers |= document_measures.randomized_numbers(measuring)
+    numbers = document_measures.randomized_numbers(measuring)
+    if permuted_units.scheme_of(few.groups) != "documents":  # else see `baselines_by_length`
+        numbers |= document_measures.randomized_types(measuring, tested=False)
     draws = {key: drawn[:-1] for key, drawn in numbers.items()}
     draws |= curve_differences(measuring)
-    if permuted_units.scheme_of(few.groups) == "documents":
-        # The test of types permutes documents of equal length; a baseline is of splits of all.
-        for cells in document_measures.cell_comparisons(few):
-            if cells.tendency in type_token.HISTOGRAM_OF:
-                n, purpose = how.permutations, f"floor/{cells.tendency}"
-                drawn = permute(cells.counts, cells.evaluate, n, seed, purpose)
-                draws |= {(cells.tendency, name): held for name, held in drawn.items()}
     with pairs.fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
         if cut.defined:
             plain = pairs.Measuring.of(cut, how, seed)
@@ -234,6 +228,21 @@ def split_baselines(
     return _baselines(draws)
 
 
+def baselines_by_length(
+    pair: pairs.SampleSetPair, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, Baseline]:
+    """Compute the baselines of types by length, of documents of both texts that change sides.
+
+    At each length, as their test does: a distance over lengths depends on those of either text, and
+    halves of the reference have others than the samples. None where documents come in groups.
+    """
+    if permuted_units.scheme_of(pair.groups) != "documents":
+        return {}
+    how = pairs.Measuring.of(pair, replace(options, permutations=HUMAN_SPLITS), seed)
+    drawn = document_measures.randomized_types(replace(how.for_words, units=None), tested=False)
+    return _baselines({key: own[:-1] for key, own in drawn.items()})
+
+
 def counted_shares(pair: pairs.SampleSetPair) -> dict[str, float]:
     """Return the share of the samples that has each number and curve; of slopes their segments."""
     n = max(pair.samples.n_documents, 1)
@@ -241,6 +250,18 @@ def counted_shares(pair: pairs.SampleSetPair) -> dict[str, float]:
     known = (held for held in curve_comparisons(pair) if held.has_documents)
     shares |= {held.name: float(held.kept[1].mean()) for held in known}
     return shares | {TAYLOR: pair.samples.n_segments / n}
+
+
+def further_baselines(
+    pair: pairs.SampleSetPair,
+    further: pairs.SampleSetPair,
+    options: MeasurementOptions,
+    seed: int,
+) -> dict[MeasureKey, Baseline]:
+    """Compute the baselines of a pair by further human text, which has the place of the samples."""
+    how = least_tokens(pair), options, seed
+    found = split_baselines(further, *how, shares=counted_shares(pair))
+    return found | baselines_by_length(pair, options, seed)
 
 
 def smaller_baselines(
@@ -297,7 +318,7 @@ def reference_baselines(
     drawn = half_draws(pair, HUMAN_SPLITS, EXCESS_SPLITS, options, seed, halving)
     if drawn is None:
         return {}
-    return _with_excess(*drawn)
+    return _with_excess(*drawn) | baselines_by_length(pair, options, seed)
 
 
 def held_out_baselines(

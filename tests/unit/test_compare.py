@@ -348,6 +348,7 @@ def test_the_figure_has_the_numbers_of_the_table(made) -> None:
     of_curves = {(f"{shown(x['value'])}{verdict_mark(x)}", shown(x["baseline"])) for x in curves}
     expected = {tuple(x.replace("0.", ".") for x in row)
                 for row in expected | of_curves}  # fmt: skip
+    expected |= {(".000?", baseline) for value, baseline in expected if value == "0?"}
     assert width >= 7
     pairs = set(zip(values, baselines, strict=True))
     assert {tuple(x.replace("0.", ".") for x in pair) for pair in pairs} <= expected

@@ -113,11 +113,11 @@ def test_a_shifted_text_lies_above_the_baseline(with_further):
 
 
 def test_the_baseline_of_unequal_texts_is_the_distance_of_such_draws():
-    """Oracle: the mean distance of 40 independent pairs of 240 and 60 documents."""
+    """Oracle: the mean distance of 80 independent pairs of 240 and 60 documents."""
     rng = np.random.default_rng(3)
-    drawn = [rows_of(TEXT.documents(rng, 240), TEXT.documents(rng, 60)) for _ in range(40)]
+    drawn = [rows_of(TEXT.documents(rng, 240), TEXT.documents(rng, 60)) for _ in range(80)]
     found = []
-    for repeat in range(12):
+    for repeat in range(24):  # whose baseline of types is of their lengths
         reference, samples, other = (TEXT.documents(rng, n) for n in (240, 60, 90))
         with alone(reference, samples) as pair:
             found.append(baselines_of(pair, human(other), OPTIONS, repeat))

@@ -17,7 +17,7 @@ from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference.permuted_units import Groups
 from beyond_perplexity.inference.prompts import Prompts, answers_of
 from beyond_perplexity.random_streams import stream, stream_key
-from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.definitions import OF_FAMILIES, MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.text_comparison import with_cut
@@ -183,6 +183,10 @@ class PromptCases:
         yield Answered("prompts, 80 long pairs", topics, 80, longer=8)
         yield Answered("prompts, 40 with 2 and 2 long answers", topics, 40, (2, 2), longer=8)
         yield Answered("prompts, 90 long pairs of 30 authors", topics, 90, authors=3, longer=8)
+        # Fewer of them are long enough for a number.
+        name = "prompts, 40 with 4 and 4 long answers, 40% shorter"
+        order = tuple(OF_FAMILIES)
+        yield Answered(name, topics, 40, (4, 4), model=shorter(0.6), of=order, longer=8)
         yield Answered(
             "prompts, 100 pairs of sentences", topics, 100, human=sentences(), model=sentences()
         )

@@ -23,7 +23,7 @@ from beyond_perplexity.inference.histogram_draws import cut_rows
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.permuted_units import DocumentLabels, side_by_side
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.taylor import SEGMENT, segment_cells
+from beyond_perplexity.tendencies.taylor import SEGMENT, kept_segments, segment_cells
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 _LANE = 2**16
@@ -107,12 +107,12 @@ def store_block(
 
 
 def count_block(
-    batch: TokenBatch, types: pa.Array, powers: Sequence[int] = ()
+    batch: TokenBatch, types: pa.Array, powers: Sequence[int] = (), kept: np.ndarray | None = None
 ) -> tuple[list[csr_matrix], np.ndarray | slice]:
     """Count types in documents: int64, (D, U), and the types of the columns, (U,).
 
-    Beside them sums over the segments of each document of powers of their counts. All types are
-    faster when the block holds many; an unknown type is a ValueError.
+    Beside them sums over the segments that each document keeps, (D,), of powers of their counts.
+    All types are faster when the block holds many; an unknown type is a ValueError.
     """
     found = pc.index_in(batch.types, value_set=types)
     if found.null_count:
@@ -127,7 +127,7 @@ def count_block(
     matrix.sum_duplicates()
     matrices = [matrix]
     if powers:
-        documents, own, counts = segment_cells(batch)
+        documents, own, counts = segment_cells(batch, kept)
         cells = documents, local[own]
         matrices += [csr_matrix((counts**power, cells), shape=shape) for power in powers]
     return matrices, columns
@@ -162,8 +162,9 @@ class DocumentCounts:
 
     The most frequent of the V types should come first: they stay in the cache. `pooled` (int64,
     (V,)) are their counts in both, which decide on the floating-point type. `read` makes tokens;
-    `count` counts what else is kept of every document, ``length`` among it. With `segmented`, two
-    more of these hold the sums of counts in segments and of their squares: `segments`.
+    `count` counts what else is kept of every document, ``length`` among it. With `shares`,
+    of its segments that a document of either text keeps, two more of these hold the sums of counts
+    in segments and of their squares: `segments`, whose documents are as long as these.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class DocumentCounts:
         read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
         count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths,
         *,
-        segmented: bool = False,
+        shares: tuple[float, float] | None = None,
     ) -> None:
         self._types = types
         self._pooled = pooled
@@ -182,7 +183,8 @@ class DocumentCounts:
         self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
         self._blocks: list[DocumentBlock] = []
         self._folder = tempfile.TemporaryDirectory(prefix="documents-")
-        most = [pooled, pooled * SEGMENT][: 2 * segmented]
+        self.shares = shares
+        most = [pooled, pooled * SEGMENT] if shares else []
         self.segments = [DocumentCounts(types, own) for own in most]
 
     def __enter__(self) -> DocumentCounts:
@@ -198,9 +200,13 @@ class DocumentCounts:
         held = [self, *self.segments]
         for block in _fixed_blocks(texts):
             batch = self._read(block)
-            matrices, columns = count_block(batch, self._types, range(1, len(held)))
+            share = self.shares[sample_set] if self.shares else 1.0
+            kept = kept_segments(batch.lengths, share, self.n_documents(sample_set))
+            matrices, columns = count_block(batch, self._types, range(1, len(held)), kept)
+            lengths = {"length": kept * SEGMENT}
             for one, matrix in zip(held, matrices, strict=True):
-                one._store(sample_set, one._count(batch), matrix, columns)
+                values = self._count(batch) if one is self else lengths
+                one._store(sample_set, values, matrix, columns)
 
     def add_numbers(self, sample_set: int, values: Mapping[str, np.ndarray]) -> None:
         """Store documents of which only these values, (D,), are known."""
@@ -229,8 +235,10 @@ class DocumentCounts:
         this.
         """
         types = self._types if more is None else pa.concat_arrays([self._types, more])
-        given, segmented = (types, self._pooled, self._read, self._count), bool(self.segments)
-        with DocumentCounts(*given, segmented=segmented) as kept:
+        given = types, self._pooled, self._read, self._count
+        # What is read beside them, human text, is like the reference.
+        shares = (self.shares[0], self.shares[0]) if self.shares else None
+        with DocumentCounts(*given, shares=shares) as kept:
             both = zip([self, *self.segments], [kept, *kept.segments], strict=True)
             for whole, part in both:
                 for sample_set in (0, 1):

@@ -18,6 +18,7 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import shared_ngrams, taylor
 from beyond_perplexity.tendencies.curve_comparison import CurveComparison, size_told
 from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
     SHARED_NGRAMS,
     TAYLOR,
     TENDENCIES,
@@ -61,7 +62,8 @@ class SlopeComparison(CurveComparison):
             return np.array([self.fits[0].alpha]), np.array([self.fits[1].alpha])
         groups, sizes = self.pair.groups, self.pair.n_documents
         first, second = (
-            np.arange(n) if own is None else own for own, n in zip(groups, sizes, strict=True)
+            np.arange(n) if own is None or self.pair.prompted else own
+            for own, n in zip(groups, sizes, strict=True)
         )
         n = int(first.max()) + 1, int(second.max()) + 1
         units = PermutedUnits("groups", (first, second + n[0]), n, (1.0, 1.0))
@@ -74,7 +76,7 @@ class SlopeComparison(CurveComparison):
         """The pseudo-values of documents with a segment, around the slope: (D', 1)."""
         sides = zip(self._units, self.kept, (0, 1), strict=True)
         both = (own[kept, law, None] * taylor.UNIT for own, kept, law in sides)
-        if not self._unequal:
+        if not self._is_cut:
             first, second = both
             return first, second
         first, second = (x - x.mean() + mean for x, mean in zip(both, self.means, strict=True))
@@ -88,16 +90,26 @@ class SlopeComparison(CurveComparison):
 
     @cached_property
     def _segments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Segments of each document of both texts: (D,)."""
-        first, second = map(taylor.segments_of, self.pair.document_lengths)
+        """Segments that are counted of each document of both texts: (D,)."""
+        documents = self.pair.documents
+        assert documents is not None
+        held = documents.segments[0] if documents.segments else documents
+        first, second = (taylor.segments_of(held.values(k)[LENGTH]) for k in (0, 1))
         return first, second
 
     @cached_property
     def _unequal(self) -> bool:
         """Whether slopes are of other numbers of segments, where documents are known."""
         documents, n = self.pair.documents, [int(own.sum()) for own in self._segments]
-        n[1] = min(n[1], n[1] if self.most is None else self.most)
         return documents is not None and bool(documents.segments) and taylor.unequal(n)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether slopes are not of all segments of both texts."""
+        documents = self.pair.documents
+        if documents is None or not documents.shares:
+            return False
+        return self._unequal or min(documents.shares) < 1
 
     def _equal_slopes(
         self, units: PermutedUnits, labels: np.ndarray, rng: np.random.Generator
@@ -109,12 +121,9 @@ class SlopeComparison(CurveComparison):
         segments = np.zeros(sum(units.n), np.int64)
         for codes, own in zip(units.codes, self._segments, strict=True):
             np.add.at(segments, codes, own)
-        drawn, counted = [], np.ones((len(labels), 1), bool)
-        if self.most is not None:
-            second = np.arange(len(labels)) >= units.n[0]
-            counted[second, 0] = documents_within(segments[second], self.most, rng)
+        drawn = []
         for _ in range(taylor.EQUAL_PARTS if self._unequal else 1):
-            sides = labels & counted, ~labels & counted
+            sides = labels.copy(), ~labels
             for column in zip(*(side.T for side in sides), strict=True) if self._unequal else ():
                 least = min(int(segments[own].sum()) for own in column)
                 for own in column:
@@ -160,9 +169,10 @@ class SlopeComparison(CurveComparison):
             return "", reason("few_segments", n=min(n), least=taylor.LEAST_SEGMENTS)
         filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
-        if taylor.unequal(n):
+        if self._is_cut:
+            least = min(int(own.sum()) for own in self._segments)
             reference, samples = (f"{float(slope[0]):.3f}" for slope in self.means)
-            told += f"; of {min(n):,} of either: α {samples} here, {reference} in the reference"
+            told += f"; of {least:,} of either: α {samples} here, {reference} in the reference"
         few = any(taylor.has_few(*own) for own in zip(n, filled, strict=True))
         alpha = [f"{fit.alpha:.3f}" for fit in self.shuffled]
         kept = f"words shuffled in their documents: α {alpha[1]} here, {alpha[0]} in the reference"

@@ -35,7 +35,6 @@ from beyond_perplexity.tendencies import document_measures, pairs
 from beyond_perplexity.tendencies.curve_comparison import CurveComparison
 from beyond_perplexity.tendencies.definitions import (
     NOVELTY,
-    TAYLOR,
     MeasureKey,
     MeasureRow,
     is_distance,
@@ -244,12 +243,11 @@ def baselines_by_length(
 
 
 def counted_shares(pair: pairs.SampleSetPair) -> dict[str, float]:
-    """Return the share of the samples that has each number and curve; of slopes their segments."""
+    """Return the share of the samples that has each number and curve."""
     n = max(pair.samples.n_documents, 1)
     shares = {x.name: pair.samples.documents_of(x.name) / n for x in pair.sizes.values()}
     known = (held for held in curve_comparisons(pair) if held.has_documents)
-    shares |= {held.name: float(held.kept[1].mean()) for held in known}
-    return shares | {TAYLOR: pair.samples.n_segments / n}
+    return shares | {held.name: float(held.kept[1].mean()) for held in known}
 
 
 def further_baselines(

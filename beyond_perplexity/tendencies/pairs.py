@@ -40,6 +40,7 @@ from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     histograms_of,
+    segment_shares,
     slope_counters,
 )
 from beyond_perplexity.tendencies.tokens import TokenBatch, add_up, tokenize_batch
@@ -199,7 +200,8 @@ def paired(
     assert classes is not None or scheme == "documents", "groups need the classes of shares"
     laws = [] if classes is None else slope_counters(pair.sample_sets)
     count = count_lengths if classes is None else _counter(pair, classes, scheme, laws)
-    with DocumentCounts(pair.types, pair.pooled, read, count, segmented=bool(laws)) as documents:
+    shares = segment_shares(pair.sample_sets) if laws else None
+    with DocumentCounts(pair.types, pair.pooled, read, count, shares=shares) as documents:
         for sample_set, name in enumerate(("reference", "sample")):
             try:
                 documents.add(sample_set, texts[sample_set])
@@ -277,10 +279,8 @@ def _drawn_histograms(
 
 def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
     """Say which documents make n: the first ones, or the first whole groups: bool, (D,)."""
-    if groups is None:
-        return np.ones(n, bool)
-    if not len(groups):
-        return np.zeros(0, bool)
+    if groups is None or not len(groups):
+        return np.ones(n if groups is None else 0, bool)
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
     kept = permuted_units.whole_groups(codes, np.argsort(first), n, beyond=0.5)
     return kept[: np.flatnonzero(kept)[-1] + 1] if kept.any() else kept[:0]

@@ -345,6 +345,13 @@ class Statistics:
         return np.sort(self.counts)[::-1][:ranks]
 
 
+def segment_shares(texts: Sequence[Statistics]) -> tuple[float, float]:
+    """Return the share of its segments that a document of either text keeps: as many on average."""
+    each = [max(text.n_segments, 1) / max(text.n_documents, 1) for text in texts]
+    first, second = (min(each) / own if unequal(each) else 1.0 for own in each)
+    return first, second
+
+
 def slope_counters(texts: tuple[Statistics, ...]) -> list[Callable[[TokenBatch], np.ndarray]]:
     """Return what counts what documents add to the slope of Taylor's law of each of some texts.
 

@@ -12,10 +12,11 @@ shuffled inside the whole segments of each document keeps its topics, and has no
 A document adds to α, to first order, Σ (p_w c + q_w c²) over its segments and words, with p and q
 of the law of its text. With that its pseudo-value is a number of the document, and the difference
 of the two slopes is tested as one of two means, whatever words either text has. A slope grows with
-the text that it is of: slopes of as many segments are compared. In WikiText-2 pseudo-values vary
-1.2 to 1.8 times as much as slopes do, as ln σ of a rare word is far from linear: baselines, whose
-mean excess is 0 for human text, are of slopes that are fitted anew. Kobayashi and Tanaka-Ishii
-(2018), Taylor's law for human linguistic sequences, ACL. V types, D documents.
+the text that it is of, and segments of one document are alike: of two texts that with more segments
+a document keeps the first ones alone, and slopes of as many segments are compared. In WikiText-2
+pseudo-values vary 1.2 to 1.8 times as much as slopes do, as ln σ of a rare word is far from linear:
+baselines, whose mean excess is 0 for human text, are of slopes that are fitted anew. Kobayashi and
+Tanaka-Ishii (2018), Taylor's law for human linguistic sequences, ACL. V types, D documents.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ SHUFFLED_UNIT = 1e-4  # that expected sums of shuffled words are held in
 UNIT = 1e-6  # that the pseudo-values of documents are held in
 EQUAL_PARTS = 5  # of a text that has more segments than another one, whose mean slope is compared
 _NEARLY = 1.05  # the ratio of the segments of two texts up to which they are taken for equal
+_GOLDEN = (np.sqrt(5) - 1) / 2  # whose multiples are spread evenly over the parts of a whole
 _MANY = 4  # segments of a document, from which on a slope is not of documents alone
 _BLOCK = 1024  # documents that are sorted at a time
 
@@ -55,7 +57,16 @@ def segments_of(lengths: np.ndarray) -> np.ndarray:
     return lengths // SEGMENT
 
 
-def unequal(segments: Sequence[int]) -> bool:
+def kept_segments(lengths: np.ndarray, share: float, first: int = 0) -> np.ndarray:
+    """Return how many of their segments documents keep, where a text keeps a share of them: (D,).
+
+    Rounded up or down by their numbers, from `first` on, evenly.
+    """
+    up = (first + np.arange(len(lengths))) * _GOLDEN % 1 if share < 1 else 0
+    return np.floor(segments_of(lengths) * share + up).astype(np.int64)
+
+
+def unequal(segments: Sequence[float]) -> bool:
     """Say whether one text has so many more segments that its slope is another one."""
     return max(segments) > _NEARLY * min(segments)
 
@@ -65,12 +76,18 @@ def has_few(segments: float, documents: float) -> bool:
     return segments < _MANY * documents
 
 
-def segment_cells(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count types in segments: the document, the type and the count of each cell, (C,)."""
+def segment_cells(
+    batch: TokenBatch, kept: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count types in segments, or the first ones that documents keep, (D,).
+
+    The document, the type and the count of each cell: (C,).
+    """
+    kept = segments_of(batch.lengths) if kept is None else kept
     width, found = max(len(batch.types), 1), [np.zeros((3, 0), np.int64)]
     for start in range(0, len(batch.lengths), _BLOCK):
         part = batch.documents(start, min(start + _BLOCK, len(batch.lengths)))
-        segments = segments_of(part.lengths)  # (D,)
+        segments = kept[start : start + _BLOCK]
         places = np.arange(len(part.ids)) - np.repeat(part.offsets[:-1], part.lengths)
         inside = places < np.repeat(segments * SEGMENT, part.lengths)
         keys = np.repeat(np.arange(segments.sum()), SEGMENT) * width + part.ids[inside]

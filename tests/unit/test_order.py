@@ -521,6 +521,29 @@ def test_a_slope_of_more_text_is_no_difference() -> None:
     assert below <= 3
 
 
+def test_documents_that_have_more_segments_keep_the_first_ones() -> None:
+    """Oracle: documents that end where they are cut, counted by themselves."""
+    rng = np.random.default_rng(17)
+    law = 1 / np.arange(1, 150)
+    ids = [rng.choice(149, 70 * int(k), p=law / law.sum()) for k in rng.integers(1, 6, 240)]
+    texts = texts_of(ids[:120]), texts_of([text[: len(text) // 2 + 20] for text in ids[120:]])
+    both = counted(texts[0]), counted(texts[1])
+    with paired(*both, ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
+        slopes = next(one for one in curve_comparisons(pair) if one.key == SLOPE)
+        assert pair.documents is not None
+        share, whole = pair.documents.shares
+        means = [float(own[0]) for own in slopes.means]
+    assert share == pytest.approx(both[1].n_segments / both[0].n_segments)
+    assert whole == 1
+    assert share < 0.7
+    lengths = np.array([len(text) for text in ids[:120]])
+    kept = taylor.kept_segments(lengths, share)
+    assert np.all(kept <= lengths // 64)
+    assert abs(kept.sum() - share * (lengths // 64).sum()) < 2
+    cut = texts_of([text[: 64 * k] for text, k in zip(ids[:120], kept, strict=True)])
+    assert means == pytest.approx([counted(cut).taylor_fit().alpha, both[1].taylor_fit().alpha])
+
+
 def test_slopes_of_two_texts_are_tested_and_labelled() -> None:
     rng = np.random.default_rng(13)
     law = 1 / np.arange(1, 150)

@@ -164,7 +164,7 @@ class DocumentCounts:
     (V,)) are their counts in both, which decide on the floating-point type. `read` makes tokens;
     `count` counts what else is kept of every document, ``length`` among it. With `shares`,
     of its segments that a document of either text keeps, two more of these hold the sums of counts
-    in segments and of their squares: `segments`, whose documents are as long as these.
+    in segments and of their squares: `segments`, with the lengths of what documents keep.
     """
 
     def __init__(
@@ -235,9 +235,9 @@ class DocumentCounts:
         this.
         """
         types = self._types if more is None else pa.concat_arrays([self._types, more])
-        given = types, self._pooled, self._read, self._count
-        # What is read beside them, human text, is like the reference.
-        shares = (self.shares[0], self.shares[0]) if self.shares else None
+        given, shares = (types, self._pooled, self._read, self._count), self.shares
+        if shares and more is not None:
+            shares = shares[0], shares[0]  # what is read beside them is human text, as the first is
         with DocumentCounts(*given, shares=shares) as kept:
             both = zip([self, *self.segments], [kept, *kept.segments], strict=True)
             for whole, part in both:

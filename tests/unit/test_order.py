@@ -37,7 +37,13 @@ from beyond_perplexity.tendencies.human_baselines import (
 )
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.pairs import HumanText, Measuring, further_pair, paired
+from beyond_perplexity.tendencies.pairs import (
+    HumanText,
+    Measuring,
+    further_pair,
+    paired,
+    part_of,
+)
 from beyond_perplexity.tendencies.sensitivity import minimum_detectable_effects
 from beyond_perplexity.tendencies.shifts import NumberShift, PairDraw, smoothed_numbers
 from beyond_perplexity.tendencies.statistics import (
@@ -542,6 +548,13 @@ def test_documents_that_have_more_segments_keep_the_first_ones() -> None:
     assert abs(kept.sum() - share * (lengths // 64).sum()) < 2
     cut = texts_of([text[: 64 * k] for text, k in zip(ids[:120], kept, strict=True)])
     assert means == pytest.approx([counted(cut).taylor_fit().alpha, both[1].taylor_fit().alpha])
+    every = np.ones(120, bool), np.ones(120, bool)
+    given = ([texts[1]], [texts[0]])
+    with paired(*both[::-1], given, classes=CLASSES) as pair, part_of(pair, every) as part:
+        for own in (pair, part):  # documents of parts are cut as those of the whole
+            slopes = next(one for one in curve_comparisons(own) if one.key == SLOPE)
+            assert [float(x[0]) for x in slopes.means] == pytest.approx(means[::-1])
+            assert [float(x.mean()) for x in slopes.curves] == pytest.approx(means[::-1])
 
 
 def test_slopes_of_two_texts_are_tested_and_labelled() -> None:

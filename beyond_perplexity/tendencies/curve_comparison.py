@@ -38,6 +38,12 @@ def sums_by_place(statistics: Statistics, sized: Sized) -> np.ndarray:
     return sums * sized.row.unit ** np.arange(3)
 
 
+def most_of(how: Measuring, name: str) -> int | None:
+    """Return how many documents of the second text count, by what is counted; None for all."""
+    share = (how.shares or {}).get(name)
+    return None if share is None else max(1, round(share * how.pair.samples.n_documents))
+
+
 def at_most(counted: np.ndarray, n: int | None, name: str) -> np.ndarray:
     """Keep n random ones, by the name of what is counted, of some documents: bool, (D,)."""
     if n is None or counted.sum() <= n:

@@ -289,13 +289,13 @@ def sample_sizes(
                     found[n] += measures.measure_rows(part, drawn, own_seed)
                     if further is not None and not number:
                         by_length[n] = human_baselines.baselines_by_length(part, drawn, own_seed)
-    records = []
+    records, shares = [], human_baselines.counted_shares(pair)
     for n in sizes:
         baselines: dict[MeasureKey, Baseline] = {}
         if further is not None:
             tokens = min(pair.reference.n_tokens, round(pair.samples.n_tokens * n / total))
-            how_many = n, tokens, drawn, seed, human_baselines.counted_shares(pair)
-            baselines = human_baselines.smaller_baselines(further, *how_many) | by_length[n]
+            given = further, n, tokens, drawn, seed, shares
+            baselines = human_baselines.smaller_baselines(*given) | by_length[n]
         records += _records(n, found[n], baselines)
     whole = {row.key: Baseline(row.baseline, row.baseline_low, row.baseline_high) for row in rows}
     records += _records(total, [row for row in rows if row.tendency != JUDGE], whole)

@@ -16,7 +16,7 @@ from beyond_perplexity.inference.limits import Spread, upper_limit
 from beyond_perplexity.inference.permuted_units import PermutedUnits, single_documents
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import shared_ngrams, taylor
-from beyond_perplexity.tendencies.curve_comparison import CurveComparison, size_told
+from beyond_perplexity.tendencies.curve_comparison import CurveComparison, most_of, size_told
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SHARED_NGRAMS,
@@ -99,9 +99,8 @@ class SlopeComparison(CurveComparison):
 
     @cached_property
     def _unequal(self) -> bool:
-        """Whether slopes are of other numbers of segments, where documents are known."""
-        documents, n = self.pair.documents, [int(own.sum()) for own in self._segments]
-        return documents is not None and bool(documents.segments) and taylor.unequal(n)
+        """Whether slopes are of other numbers of segments."""
+        return taylor.unequal([int(own.sum()) for own in self._segments])
 
     @property
     def _is_cut(self) -> bool:
@@ -255,12 +254,9 @@ def randomized_curves(how: Measuring) -> dict[MeasureKey, np.ndarray]:
 
 def curve_differences(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """Draw the largest difference of each curve under randomizations, for baselines: (B,)."""
-    found = {}
-    for held in (held for held in curve_comparisons(how.pair) if held.has_documents):
-        share = (how.shares or {}).get(held.name)
-        most = None if share is None else max(1, round(share * how.pair.samples.n_documents))
-        found[held.key] = replace(held, most=most).differences(how)
-    return found
+    known = (held for held in curve_comparisons(how.pair) if held.has_documents)
+    cut = (replace(held, most=most_of(how, held.name)) for held in known)
+    return {held.key: held.differences(how) for held in cut}
 
 
 def curve_rows(how: Measuring) -> Iterator[MeasureRow]:

@@ -22,7 +22,7 @@ from beyond_perplexity.inference.two_sample_test import (
 )
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.curve_comparison import at_most, size_told
+from beyond_perplexity.tendencies.curve_comparison import at_most, most_of, size_told
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SIGNED,
@@ -212,10 +212,8 @@ def randomized_types(how: Measuring, *, tested: bool = True) -> dict[MeasureKey,
 def _of_share(held: CellComparison, how: Measuring) -> CellComparison:
     """Leave out documents of the second text, where at most a share of them is to have a number."""
     sized = held.pair.sizes.get(held.tendency)
-    share = (how.shares or {}).get(sized.name) if sized else None
-    if sized is None or share is None:
+    if sized is None or (most := most_of(how, sized.name)) is None:
         return held
-    most = max(1, round(share * how.pair.samples.n_documents))
     if how.units is None:
         rng, own = stream(0, f"floor/long/{sized.name}"), held.counts[1]
         few = rng.multivariate_hypergeometric(own, min(most, own.sum()))

@@ -35,6 +35,7 @@ from beyond_perplexity.tendencies import document_measures, pairs
 from beyond_perplexity.tendencies.curve_comparison import CurveComparison
 from beyond_perplexity.tendencies.definitions import (
     NOVELTY,
+    SHARED_NGRAMS,
     MeasureKey,
     MeasureRow,
     is_distance,
@@ -238,7 +239,7 @@ def baselines_by_length(
     if permuted_units.scheme_of(pair.groups) != "documents":
         return {}
     how = pairs.Measuring.of(pair, replace(options, permutations=HUMAN_SPLITS), seed)
-    drawn = document_measures.randomized_types(replace(how.for_words, units=None), tested=False)
+    drawn = document_measures.randomized_types(how, tested=False)
     return _baselines({key: own[:-1] for key, own in drawn.items()})
 
 
@@ -246,8 +247,8 @@ def counted_shares(pair: pairs.SampleSetPair) -> dict[str, float]:
     """Return the share of the samples that has each number and curve."""
     n = max(pair.samples.n_documents, 1)
     shares = {x.name: pair.samples.documents_of(x.name) / n for x in pair.sizes.values()}
-    known = (held for held in curve_comparisons(pair) if held.has_documents)
-    return shares | {held.name: float(held.kept[1].mean()) for held in known}
+    shared = (held for held in curve_comparisons(pair) if held.name == SHARED_NGRAMS)
+    return shares | {held.name: float(held.kept[1].mean()) for held in shared}
 
 
 def further_baselines(

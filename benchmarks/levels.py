@@ -279,9 +279,10 @@ class LevelCases:
             yield EqualTexts(name, small, units, (False, True), documents=documents)
         # Documents of 150 words: as long as all tendencies of order need them.
         long, known = Topics(n_types=4_000, size=5.0, mean=150.0), 300
-        for name, grouped in (("documents", False), ("groups", True)):
-            case = f"long documents, 40% shorter, further {name}"
-            yield FurtherText(case, long, 80 if grouped else 300, grouped, 0.4)
+        shorter = partial(FurtherText, population=long, shorter=0.4)
+        name = "long documents, 40% shorter, further"
+        yield shorter(f"{name} documents", units=300, grouped=False)
+        yield shorter(f"{name} groups", units=80, grouped=True)
         yield EqualTexts("long documents, 150 + 150", long, 150, (False, False), training=known)
         yield EqualTexts("long documents, groups, 60 + 60", long, 60, (True, True), training=known)
         # Slopes of Taylor's law grow with the text: .96 and .27 below .05, each of its whole text.

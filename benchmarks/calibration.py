@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import re
 import sys
 import time
@@ -117,6 +118,17 @@ def _code() -> str:
     return fingerprint(*cases, *counted_code())[:12]
 
 
+_HELD: list[Case] = []  # by a worker, which inherits it: cases hold functions, never pickled
+
+
+def _hold(case: Case) -> None:
+    _HELD[:] = [case]
+
+
+def _repeated(repeat: int) -> Mapping[str, bool]:
+    return _HELD[0](repeat)
+
+
 class Kept:
     """Outcomes of repeats in a folder, those of other code apart; without a folder none is kept."""
 
@@ -138,13 +150,17 @@ class Kept:
                 file.seek(0)
                 found = {held[0]: held[1] for held in map(json.loads, file)}
             left = [repeat for repeat in range(repeats) if repeat not in found]
-            pool = stack.enter_context(ProcessPoolExecutor(jobs)) if jobs > 1 else None
+            pool = None
+            if jobs > 1 and left:
+                forked = multiprocessing.get_context("fork")
+                workers = ProcessPoolExecutor(jobs, forked, _hold, (case,))
+                pool = stack.enter_context(workers)
             for start in range(0, len(left), 4 * jobs):
                 if time.monotonic() > self._end:
                     self.ended = True
                     break
                 some = left[start : start + 4 * jobs]
-                outcomes = (pool.map if pool else map)(case, some)
+                outcomes = pool.map(_repeated, some) if pool else map(case, some)
                 for repeat, outcome in zip(some, outcomes, strict=True):
                     found[repeat] = {name: bool(value) for name, value in outcome.items()}
                     if file:

@@ -400,6 +400,7 @@ def test_what_differs_is_rejected_and_a_rate_counts_what_happened():
             return {"a": repeat % 3 == 0} | ({"b": True} if repeat < 9 else {})
 
     found = rates("test", Every(), 27)
+    assert rates("test", Every(), 27, 2) == found  # jobs have no part in it
     expected = [("a", pytest.approx(1 / 3), 27), ("b", 1.0, 9)]
     assert [(rate.measure, rate.rate, rate.repeats) for rate in found] == expected
     assert [rate.allowed for rate in found] == [True, False]

@@ -11,10 +11,11 @@ effective groups as documents (90%) is taken for one of independent documents: s
 
 Of both of these a unit changes sides with units of its size alone, so that every randomization has
 texts as long as the data: the size is its tokens where words are counted, whose expected distances
-depend on them, and of groups else the number of their documents. Units are sorted by size and cut
-into strata of 16, at most 32 of them. It is exact where units of one size are alike under the null
-hypothesis, whatever the sizes of either text. Where strata leave a ratio of more than 1.1 between
-the sizes of both texts, or fewer than 10 units that can change sides, there is no verdict.
+depend on them, and of groups else the number of their documents that have what is compared. Units
+are sorted by size and cut into strata of 16, at most 32 of them. It is exact where units of one
+size are alike under the null hypothesis, whatever the sizes of either text. Where strata leave a
+ratio of more than 1.1 (of documents 1.25) between the sizes of both texts, or fewer than 10 units
+that can change sides, there is no verdict.
 
 *swaps*: the reference has groups, the samples are independent documents. These are dealt at random
 to pseudo-groups, one for each group of the reference and of as many documents (in proportion, where
@@ -222,8 +223,12 @@ class Strata:
 
     @property
     def unlike(self) -> str:
-        """The `reason` why units of about one size cannot be permuted, or nothing."""
-        moved = int(np.minimum(self.n_first, self._totals - self.n_first).sum())
+        """The `reason` why units of about one size cannot be permuted, or nothing.
+
+        Those of nothing are left out: they change sides, and no distance.
+        """
+        filled = self._means(self.sizes) > 0
+        moved = int(np.minimum(self.n_first, self._totals - self.n_first)[filled].sum())
         if moved < LEAST_MOVED:
             return reason("few_moved", moved=moved, what=self.what, least=LEAST_MOVED)
         return self.unlike_in(self.sizes, self.what)
@@ -235,10 +240,13 @@ class Strata:
             return ""
         return reason("unlike_sizes", what=what, ratio=ratio, most=self.most)
 
+    def _means(self, sizes: np.ndarray) -> np.ndarray:
+        """Return the mean of other sizes, (U,), in each stratum: (S,)."""
+        return np.add.reduceat(sizes[self.order], self.starts) / self._totals
+
     def _ratio(self, sizes: np.ndarray) -> float:
         """Return the ratio of the sizes (U,) of both texts inside of strata, at least 1."""
-        means = np.add.reduceat(sizes[self.order], self.starts) / self._totals
-        found = []
+        means, found = self._means(sizes), []
         sides = np.split(sizes, [self.n_first.sum()])
         for side, n in zip(sides, (self.n_first, self._totals - self.n_first), strict=True):
             expected = n @ means

@@ -2,10 +2,11 @@
 
 Given its prompt, what people and a model answer are draws of one distribution under the null
 hypothesis, whatever prompts are of. What these differ in is the same on both sides of every
-randomization, and the test is exact for every statistic. As many answers of both texts are drawn
-from each prompt, at random: one each is a pair, which is swapped with probability one half; of
-several all labels of the prompt are permuted. Prompts of one group (an author, an article) are
-swapped together, which takes one answer each.
+randomization, and the test is exact for every statistic but those of documents that are long
+enough, which weigh as much on both sides as they do in the texts (`counted_units`). As many answers
+of both texts are drawn from each prompt, at random: one each is a pair, which is swapped with
+probability one half; of several all labels of the prompt are permuted. Prompts of one group (an
+author, an article) are swapped together, which takes one answer each.
 
 Tests of words are of answers that are cut to equal lengths (`shortest`): those of a prompt are
 paired at random, each pair is cut to one token less than the shorter one has, and pairs are
@@ -192,13 +193,13 @@ class PromptHalving(Halving):
         return int((self._sizes > 0).sum()) >= EFFECTIVE_GROUPS
 
     def parts(self, number: int) -> tuple[list[np.ndarray], np.random.Generator]:
-        """Draw a split: documents of both halves and of the samples, within each prompt."""
+        """Draw a split: documents of both halves and of the samples, in random order each."""
         rng, found = stream(self.seed, "prompts/halves", number), []
         for own, n in zip(self.groups, (2, 1), strict=True):
             assert own is not None
             part = _ranks(own, rng) // np.maximum(self._sizes[own], 1)
             part[self._sizes[own] == 0] = n
-            found += [np.flatnonzero(part == k) for k in range(n)]
+            found += [rng.permutation(np.flatnonzero(part == k)) for k in range(n)]
         return found, rng
 
 
@@ -249,7 +250,7 @@ def paired_t(sides: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums.sum(axis=1, keepdims=True) / totals
         residuals = np.diff((sums - means * sizes) / totals, axis=0)[0]
-        variance = n / (n - 1) * np.sum(residuals**2, axis=0)
+        variance = np.divide(n, n - 1) * np.sum(residuals**2, axis=0)  # of one prompt unknown
         difference, rounding = means[1, 0] - means[0, 0], TIE * np.abs(means).max(axis=0)[0]
         # Where all prompts differ alike, no randomization but that of the data may be as far.
         t = difference / np.maximum(np.sqrt(variance), rounding)

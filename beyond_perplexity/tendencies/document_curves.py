@@ -55,11 +55,17 @@ class SlopeComparison(CurveComparison):
         reference, samples = self.pair.sample_sets
         return reference.taylor_fit(shuffled=True), samples.taylor_fit(shuffled=True)
 
-    @cached_property
+    @property
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         """The slopes of as many segments of both texts, where documents are known: (1,)."""
+        return self._compared[:2]
+
+    @cached_property
+    def _compared(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """These slopes, and the segments of either text that they are of, at least."""
         if self.pair.documents is None or not self.pair.documents.segments:
-            return np.array([self.fits[0].alpha]), np.array([self.fits[1].alpha])
+            least = min(one.n_segments for one in self.pair.sample_sets)
+            return np.array([self.fits[0].alpha]), np.array([self.fits[1].alpha]), least
         groups, sizes = self.pair.groups, self.pair.n_documents
         first, second = (
             np.arange(n) if own is None or self.pair.prompted else own
@@ -68,8 +74,8 @@ class SlopeComparison(CurveComparison):
         n = int(first.max()) + 1, int(second.max()) + 1
         units = PermutedUnits("groups", (first, second + n[0]), n, (1.0, 1.0))
         rng, own = stream(0, "taylor/segments"), np.arange(sum(n)) < n[0]
-        reference, samples = self._equal_slopes(units, own[:, None], rng)
-        return reference[0], samples[0]
+        (reference, samples), least = self._equal_slopes(units, own[:, None], rng)
+        return reference[0], samples[0], least
 
     @cached_property
     def curves(self) -> mean_curves.Curves:
@@ -112,15 +118,16 @@ class SlopeComparison(CurveComparison):
 
     def _equal_slopes(
         self, units: PermutedUnits, labels: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    ) -> tuple[np.ndarray, int]:
         """Fit slopes to as many segments of both sides of labels of units, (U, w): (2, w, 1).
 
-        Of the side with more of them the mean over random units that have as many.
+        Of the side with more of them the mean over random units that have as many. Returns also the
+        least number of segments.
         """
         segments = np.zeros(sum(units.n), np.int64)
         for codes, own in zip(units.codes, self._segments, strict=True):
             np.add.at(segments, codes, own)
-        drawn = []
+        drawn, n = [], []
         for _ in range(taylor.EQUAL_PARTS if self._unequal else 1):
             sides = labels.copy(), ~labels
             for column in zip(*(side.T for side in sides), strict=True) if self._unequal else ():
@@ -129,8 +136,9 @@ class SlopeComparison(CurveComparison):
                     own[own] = documents_within(segments[own], least, rng)
             for side in sides:
                 one, two = (self._labelled(k, side, codes) for k, codes in enumerate(units.codes))
-                drawn.append(taylor.fit_slopes(one[0] + two[0], one[1] + two[1]))
-        return np.mean([drawn[::2], drawn[1::2]], axis=1)
+                n.append(one[1] + two[1])
+                drawn.append(taylor.fit_slopes(one[0] + two[0], n[-1]))
+        return np.mean([drawn[::2], drawn[1::2]], axis=1), int(np.min(n))
 
     def of_parts(self, sample_set: int, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Fit the slope of each of w parts of a text: (w, 1)."""
@@ -146,7 +154,7 @@ class SlopeComparison(CurveComparison):
         free = units if units.scheme == "prompts" else replace(units, strata=None)
         rng = stream(how.seed, "taylor/baseline")
         drawn = free.labels(how.options.permutations, how.seed)
-        slopes = (self._equal_slopes(units, labels, rng) for labels in drawn)
+        slopes = (self._equal_slopes(units, labels, rng)[0] for labels in drawn)
         return np.concatenate([mean_curves.largest_difference(*both) for both in slopes])
 
     def _labelled(
@@ -164,8 +172,9 @@ class SlopeComparison(CurveComparison):
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say of how many segments the slopes are; else why there are none."""
         n = [one.n_segments for one in self.pair.sample_sets]
-        if min(n) < taylor.LEAST_SEGMENTS:
-            return "", reason("few_segments", n=min(n), least=taylor.LEAST_SEGMENTS)
+        least = self._compared[2]
+        if least < taylor.LEAST_SEGMENTS:
+            return "", reason("few_segments", n=least, least=taylor.LEAST_SEGMENTS)
         filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
         if self._is_cut:
@@ -263,7 +272,7 @@ def curve_rows(how: Measuring) -> Iterator[MeasureRow]:
     """Measure every curve and slope; p-values are filled in by `measures`."""
     for held in curve_comparisons(how.pair):
         high = math.nan
-        if how.options.bootstrap and held.has_documents:
+        if how.options.bootstrap and held.has_documents and not math.isnan(held.value):
             spread = Spread(1.0, how.spread.df)  # what is drawn knows of few groups
             high = upper_limit(held.value, held.drawn(how), how.options.confidence, spread)
         fact, why = held.told(how)

@@ -3,14 +3,17 @@
 Every distance between two samples is above 0, the more the smaller they are. Its baseline is its
 mean over random splits of human text, with the 2.5% and 97.5% quantiles, at the same numbers of
 documents, of tokens (for the measures of words), of groups, and of documents that are long enough
-for a number or a curve, in the same vocabulary. *With further human text* (`split_baselines`) the
-excess is the distance above it. *Without* (`reference_baselines`), the baseline is that of two
-halves of the reference (`inference.halves`), cut to as many documents as there are samples, and the
-excess the mean distance of as many samples from such halves, less the baseline.
+for a number or a curve (further text may have fewer: `_of_as_many`), in the same vocabulary. *With
+further human text* (`split_baselines`) the excess is the distance above it. *Without*
+(`reference_baselines`), the baseline is that of two halves of the reference (`inference.halves`),
+cut to as many documents as there are samples, and the excess the mean distance of as many samples
+from such halves, less the baseline. Types by length of documents without groups have the baseline
+of their test (`baselines_by_length`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -32,7 +35,7 @@ from beyond_perplexity.inference.mean_curves import largest_difference
 from beyond_perplexity.inference.prompts import PromptHalving
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures, pairs
-from beyond_perplexity.tendencies.curve_comparison import CurveComparison
+from beyond_perplexity.tendencies.curve_comparison import CurveComparison, most_of
 from beyond_perplexity.tendencies.definitions import (
     NOVELTY,
     SHARED_NGRAMS,
@@ -41,6 +44,7 @@ from beyond_perplexity.tendencies.definitions import (
     is_distance,
 )
 from beyond_perplexity.tendencies.document_curves import curve_comparisons, curve_differences
+from beyond_perplexity.tendencies.document_statistics import ABSENT
 from beyond_perplexity.tendencies.measurement_options import MeasurementOptions
 from beyond_perplexity.tendencies.word_measures import randomized_words, shared_vocabulary
 
@@ -218,7 +222,7 @@ def split_baselines(
     if permuted_units.scheme_of(few.groups) != "documents":  # else see `baselines_by_length`
         numbers |= document_measures.randomized_types(measuring, tested=False)
     draws = {key: drawn[:-1] for key, drawn in numbers.items()}
-    draws |= curve_differences(measuring)
+    draws = _of_as_many(draws | curve_differences(measuring), measuring)
     with pairs.fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
         if cut.defined:
             plain = pairs.Measuring.of(cut, how, seed)
@@ -226,6 +230,22 @@ def split_baselines(
             words = randomized_words(plain, tested=False)
             draws |= {key: drawn[:-1] for key, drawn in words.items()}
     return _baselines(draws)
+
+
+def _of_as_many(
+    draws: dict[MeasureKey, np.ndarray], how: pairs.Measuring
+) -> dict[MeasureKey, np.ndarray]:
+    """Shrink distances where fewer further documents have a number than are to have it.
+
+    Of equal texts they go with √(1 / n + 1 / m).
+    """
+    for sized in how.pair.sizes.values():
+        n, m = (one.documents_of(sized.name) for one in how.pair.sample_sets)
+        if n and m and (wanted := most_of(how, sized.name) or m) > m:
+            scale = math.sqrt((1 / n + 1 / wanted) / (1 / n + 1 / m))
+            own = {key for key in draws if key[0] == sized.tendency}
+            draws = draws | {key: scale * draws[key] for key in own}
+    return draws
 
 
 def baselines_by_length(
@@ -247,8 +267,10 @@ def counted_shares(pair: pairs.SampleSetPair) -> dict[str, float]:
     """Return the share of the samples that has each number and curve."""
     n = max(pair.samples.n_documents, 1)
     shares = {x.name: pair.samples.documents_of(x.name) / n for x in pair.sizes.values()}
-    shared = (held for held in curve_comparisons(pair) if held.name == SHARED_NGRAMS)
-    return shares | {held.name: float(held.kept[1].mean()) for held in shared}
+    kept = {} if pair.documents is None else pair.documents.values(1)
+    if SHARED_NGRAMS in kept:  # before as many are left out as need not be compared
+        shares[SHARED_NGRAMS] = float(np.mean(kept[SHARED_NGRAMS][:, 0] != ABSENT))
+    return shares
 
 
 def further_baselines(

@@ -4,6 +4,7 @@ Oracles: plain loops, exact enumeration of all orders of a document, closed form
 other implementations (scipy, the tests of means), files cut in other ways.
 """
 
+import json
 from itertools import permutations
 
 import numpy as np
@@ -555,6 +556,17 @@ def test_documents_that_have_more_segments_keep_the_first_ones() -> None:
             slopes = next(one for one in curve_comparisons(own) if one.key == SLOPE)
             assert [float(x[0]) for x in slopes.means] == pytest.approx(means[::-1])
             assert [float(x.mean()) for x in slopes.curves] == pytest.approx(means[::-1])
+
+
+def test_slopes_of_few_segments_are_none() -> None:
+    """Enough of either text alone; not where as many documents keep as many of them."""
+    rng = np.random.default_rng(18)
+    given = [[list(rng.integers(0, 90, n)) for n in own] for own in ([70] * 150, [650] * 40)]
+    for texts in (list(map(texts_of, given)), list(map(texts_of, given[::-1]))):
+        with paired(*map(counted, texts), ([texts[0]], [texts[1]]), classes=CLASSES) as pair:
+            rows = {row.key: row for row in measure_rows(pair, FAST, 1)}
+        assert json.loads(rows[SLOPE].reason) == {"code": "few_segments", "n": 40, "least": 100}
+        assert np.isnan(rows[SLOPE].p_value)
 
 
 def test_slopes_of_two_texts_are_tested_and_labelled() -> None:

@@ -32,7 +32,7 @@ from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference import answers_of, ks_distance, mean_difference, permutation_test
 from beyond_perplexity.inference.held_out import combine_pairs
-from beyond_perplexity.inference.prompts import PromptHalving, Prompts, shortest
+from beyond_perplexity.inference.prompts import PromptHalving, Prompts, paired_t, shortest
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.report import TABLES
@@ -472,6 +472,25 @@ def test_prompts_that_differ_keep_the_level_and_lengths_are_none_of_words() -> N
     long = {rate.measure: rate.rate for rate in rates("", replace(several, longer=8), 10)}
     order = ("repetition ks", "burstiness ks", "compression ks", "recurrence max_difference")
     assert max(long[name] for name in order) <= 0.4
+
+
+def test_halves_of_people_are_in_random_order() -> None:
+    """What is cut to fewer of them is of any prompts: was of those that come first in the file.
+
+    Oracle: the mean number of a prompt, in 5 standard errors.
+    """
+    codes = np.repeat(np.arange(90), 2), np.arange(90)
+    first = []
+    for number in range(20):
+        parts, _ = PromptHalving(codes, (180, 90), 1).parts(number)
+        assert [len(np.unique(part)) for part in parts] == [90, 90, 90]
+        first += [codes[k][part[:10]].mean() for k, part in zip((0, 0, 1), parts, strict=True)]
+    assert np.mean(first) == pytest.approx(44.5, abs=5 * np.sqrt(90**2 / 12 / 600))
+
+
+def test_one_prompt_has_no_error() -> None:
+    sides = np.array([[[[3.0]], [[1.0]]], [[[4.0]], [[1.0]]]])  # sums and numbers of either
+    assert np.isnan(paired_t(sides)).all()
 
 
 def test_a_run_continues_prompts_where_it_is_asked_to() -> None:

@@ -11,11 +11,10 @@ effective groups as documents (90%) is taken for one of independent documents: s
 
 Of both of these a unit changes sides with units of its size alone, so that every randomization has
 texts as long as the data: the size is its tokens where words are counted, whose expected distances
-depend on them, and of groups else the number of their documents that have what is compared. Units
-are sorted by size and cut into strata of 16, at most 32 of them. It is exact where units of one
-size are alike under the null hypothesis, whatever the sizes of either text. Where strata leave a
-ratio of more than 1.1 (of documents 1.25) between the sizes of both texts, or fewer than 10 units
-that can change sides, there is no verdict.
+depend on them, and of groups else their documents that have what is compared. Units are sorted by
+size and cut into strata of 16, at most 32: exact where units of one size are alike under the null
+hypothesis. Where strata leave a ratio of more than 1.1 (of documents 1.25) between both texts, or
+fewer than 10 units that can change sides, there is no verdict.
 
 *swaps*: the reference has groups, the samples are independent documents. These are dealt at random
 to pseudo-groups, one for each group of the reference and of as many documents (in proportion, where
@@ -223,12 +222,9 @@ class Strata:
 
     @property
     def unlike(self) -> str:
-        """The `reason` why units of about one size cannot be permuted, or nothing.
-
-        Those of nothing are left out: they change sides, and no distance.
-        """
-        filled = self._means(self.sizes) > 0
-        moved = int(np.minimum(self.n_first, self._totals - self.n_first)[filled].sum())
+        """The `reason` why units of about one size cannot be permuted, or nothing."""
+        moved = np.minimum(self.n_first, self._totals - self.n_first)
+        moved = int(moved @ (self._means(self.sizes) > 0))  # units of nothing change no distance
         if moved < LEAST_MOVED:
             return reason("few_moved", moved=moved, what=self.what, least=LEAST_MOVED)
         return self.unlike_in(self.sizes, self.what)
@@ -249,8 +245,7 @@ class Strata:
         means, found = self._means(sizes), []
         sides = np.split(sizes, [self.n_first.sum()])
         for side, n in zip(sides, (self.n_first, self._totals - self.n_first), strict=True):
-            expected = n @ means
-            found.append(side.sum() / expected if expected else 1.0)
+            found.append(side.sum() / expected if (expected := n @ means) else 1.0)
         return float(max(found) / min(found)) if min(found) > 0 else np.inf
 
 
@@ -400,7 +395,6 @@ def _one_of_each(units: np.ndarray, n: int, rng: np.random.Generator) -> np.ndar
 def _deal(sizes: np.ndarray, n: int, seed: int) -> np.ndarray:
     """Deal n documents to pseudo-groups in proportion to sizes (G,): int64, shape (n,)."""
     ends = np.cumsum(sizes) * n / sizes.sum()
-    codes = np.searchsorted(ends, np.arange(n) + 0.5)
     dealt = np.empty(n, np.int64)
-    dealt[stream(seed, "pseudo_groups").permutation(n)] = codes
+    dealt[stream(seed, "pseudo_groups").permutation(n)] = np.searchsorted(ends, np.arange(n) + 0.5)
     return dealt

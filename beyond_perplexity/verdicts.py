@@ -32,7 +32,7 @@ REASON_TEXTS = {
     "few_of_size": "{n} documents of a text are as long as {size}, fewer than {least}",
     "unlike_lengths": "{ratio:.2f} times as many documents of one text are as long as {size}, more "
     "than {most}",
-    "few_segments": "{n} segments in a text, fewer than {least}",
+    "few_segments": "{n} segments of a text can be compared, fewer than {least}",
     "clustered": "its expectation depends on groups and lengths, which only one text has or which "
     "swaps do not keep",
     "lengths_not_kept": "the numbers of types depend on lengths, which swaps do not keep",

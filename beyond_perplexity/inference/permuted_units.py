@@ -223,8 +223,9 @@ class Strata:
     @property
     def unlike(self) -> str:
         """The `reason` why units of about one size cannot be permuted, or nothing."""
-        moved = np.minimum(self.n_first, self._totals - self.n_first)
-        moved = int(moved @ (self._means(self.sizes) > 0))  # units of nothing change no distance
+        held, first = self.sizes[self.order] > 0, self.order < self.n_first.sum()
+        sides = (np.add.reduceat(held & own, self.starts, dtype=int) for own in (first, ~first))
+        moved = int(np.minimum(*sides).sum())  # of units of nothing no distance depends
         if moved < LEAST_MOVED:
             return reason("few_moved", moved=moved, what=self.what, least=LEAST_MOVED)
         return self.unlike_in(self.sizes, self.what)
@@ -236,13 +237,9 @@ class Strata:
             return ""
         return reason("unlike_sizes", what=what, ratio=ratio, most=self.most)
 
-    def _means(self, sizes: np.ndarray) -> np.ndarray:
-        """Return the mean of other sizes, (U,), in each stratum: (S,)."""
-        return np.add.reduceat(sizes[self.order], self.starts) / self._totals
-
     def _ratio(self, sizes: np.ndarray) -> float:
         """Return the ratio of the sizes (U,) of both texts inside of strata, at least 1."""
-        means, found = self._means(sizes), []
+        means, found = np.add.reduceat(sizes[self.order], self.starts) / self._totals, []
         sides = np.split(sizes, [self.n_first.sum()])
         for side, n in zip(sides, (self.n_first, self._totals - self.n_first), strict=True):
             found.append(side.sum() / expected if (expected := n @ means) else 1.0)

@@ -22,7 +22,7 @@ from beyond_perplexity.inference.two_sample_test import (
 )
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.curve_comparison import at_most, most_of, size_told
+from beyond_perplexity.tendencies.curve_comparison import most_of, size_told
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SIGNED,
@@ -209,29 +209,39 @@ def randomized_types(how: Measuring, *, tested: bool = True) -> dict[MeasureKey,
     return found
 
 
-def _of_share(held: CellComparison, how: Measuring) -> CellComparison:
-    """Leave out documents of the second text, where at most a share of them is to have a number."""
-    sized = held.pair.sizes.get(held.tendency)
+def _of_share(
+    held: CellComparison, how: Measuring
+) -> tuple[CellComparison, histogram_draws.Evaluate]:
+    """Leave out documents of the second text, where at most a share of them is to have a number.
+
+    Groups change sides as a whole, before any is left out.
+    """
+    evaluate, sized = partial(_tested_numbers, held.cells), held.pair.sizes.get(held.tendency)
     if sized is None or (most := most_of(how, sized.name)) is None:
-        return held
-    if how.units is None:
-        rng, own = stream(0, f"floor/long/{sized.name}"), held.counts[1]
-        few = rng.multivariate_hypergeometric(own, min(most, own.sum()))
-        return held._replace(counts=np.stack([held.counts[0], few]))
-    both = held.cells_of(0), held.cells_of(1)
-    fewer = np.where(at_most(both[1] >= 0, most, sized.name), both[1], -1)
-    return held._replace(cells_of=(both[0], fewer).__getitem__)
+        return held, evaluate
+    rng = stream(0, f"floor/long/{sized.name}")
+    if how.units is not None:
+        return held, lambda first, second: evaluate(first, _fewer(second, most, rng))
+    counts = np.stack([held.counts[0], _fewer(held.counts[1], most, rng)])
+    return held._replace(counts=counts), evaluate
+
+
+def _fewer(counts: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw at most so many of the documents of each of some texts, by cell: (..., C)."""
+    whole = counts.reshape(-1, counts.shape[-1]).astype(np.int64)
+    few = [rng.multivariate_hypergeometric(own, min(most, int(own.sum()))) for own in whole]
+    return np.reshape(few, counts.shape)
 
 
 def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """Draw distances of numbers and t of the difference of means, and last of the data: (B + 1,).
 
-    Without units documents are permuted.
+    Without units documents are permuted. Units that are not alike have no distance.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     units, seed, n = how.units, how.seed, how.options.permutations
-    for held in (_of_share(held, how) for held in numbers_of_documents(how.pair)):
-        evaluate, purpose = partial(_tested_numbers, held.cells), f"permutation/{held.tendency}"
+    for held, evaluate in (_of_share(held, how) for held in numbers_of_documents(how.pair)):
+        purpose = f"permutation/{held.tendency}"
         if units is None:
             drawn = histogram_draws.permute(held.counts, evaluate, n, seed, purpose)
         else:
@@ -243,6 +253,7 @@ def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
         both = {name: np.append(drawn.get(name, []), x) for name, x in observed.items()}
         if units is not None:
             values = held.cells[cells[0]], held.cells[cells[1]]
+            both = {} if counted.unlike else both
             both[SIGNED] = permuted_means(*values, counted, n, seed)
         found |= {(held.tendency, name): x for name, x in both.items()}
     return found

@@ -155,6 +155,8 @@ def _weights(pair: SampleSetPair, tendency: str, sample_set: int) -> np.ndarray:
         return pair.of_words.document_lengths[sample_set]
     assert pair.documents is not None
     held, sized = pair.documents.values(sample_set), pair.sizes.get(tendency)
+    if TENDENCIES[tendency].kind == "share":
+        return (held[LENGTH] > 0).astype(float)
     values = held.get(sized.name if sized else tendency, held[LENGTH])
     return (values.reshape(len(values), -1)[:, 0] != ABSENT).astype(float)
 

@@ -220,14 +220,18 @@ class Strata:
         labels[self.order[shuffled]] = first
         return labels
 
+    @cached_property
+    def moved(self) -> int:
+        """Units of either text that can change sides, without those of size 0."""
+        held, first = self.sizes[self.order] > 0, self.order < self.n_first.sum()
+        sides = (np.add.reduceat(held & own, self.starts, dtype=int) for own in (first, ~first))
+        return int(np.minimum(*sides).sum())
+
     @property
     def unlike(self) -> str:
         """The `reason` why units of about one size cannot be permuted, or nothing."""
-        held, first = self.sizes[self.order] > 0, self.order < self.n_first.sum()
-        sides = (np.add.reduceat(held & own, self.starts, dtype=int) for own in (first, ~first))
-        moved = int(np.minimum(*sides).sum())  # of units of nothing no distance depends
-        if moved < LEAST_MOVED:
-            return reason("few_moved", moved=moved, what=self.what, least=LEAST_MOVED)
+        if self.moved < LEAST_MOVED:
+            return reason("few_moved", moved=self.moved, what=self.what, least=LEAST_MOVED)
         return self.unlike_in(self.sizes, self.what)
 
     def unlike_in(self, sizes: np.ndarray, what: str) -> str:
@@ -277,8 +281,7 @@ class PermutedUnits:
                 kept = rng.integers(2, size=shape, dtype=bool)[:, : len(items)]
                 yield np.concatenate([kept, ~kept])
                 continue
-            drawn = [self._label(stream(seed, "permutation/units", b)) for b in items]
-            yield np.stack(drawn, axis=1)
+            yield np.stack([self._label(stream(seed, "permutation/units", b)) for b in items], 1)
 
     def _label(self, rng: np.random.Generator) -> np.ndarray:
         if self.strata is not None:

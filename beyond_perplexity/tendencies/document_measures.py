@@ -236,7 +236,7 @@ def _fewer(counts: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarra
 def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
     """Draw distances of numbers and t of the difference of means, and last of the data: (B + 1,).
 
-    Without units documents are permuted. Units that are not alike have no distance.
+    Without units documents are permuted. No distance where no unit can move.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     units, seed, n = how.units, how.seed, how.options.permutations
@@ -253,7 +253,7 @@ def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
         both = {name: np.append(drawn.get(name, []), x) for name, x in observed.items()}
         if units is not None:
             values = held.cells[cells[0]], held.cells[cells[1]]
-            both = {} if counted.unlike else both
+            both = both if counted.strata is None or counted.strata.moved else {}
             both[SIGNED] = permuted_means(*values, counted, n, seed)
         found |= {(held.tendency, name): x for name, x in both.items()}
     return found

@@ -244,7 +244,7 @@ def _of_as_many(
         n, m = (one.documents_of(sized.name) for one in how.pair.sample_sets)
         if n and m and (wanted := most_of(how, sized.name) or m) > m:
             scale = math.sqrt((1 / n + 1 / wanted) / (1 / n + 1 / m))
-            scale = scale if m >= permuted_units.DOCUMENTS_AT_LENGTHS else math.nan
+            scale = math.nan if m < permuted_units.DOCUMENTS_AT_LENGTHS <= wanted else scale
             own = {key for key in draws if key[0] == sized.tendency}
             draws = draws | {key: scale * draws[key] for key in own}
     return draws

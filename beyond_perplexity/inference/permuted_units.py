@@ -243,10 +243,10 @@ class Strata:
 
     def _ratio(self, sizes: np.ndarray) -> float:
         """Return the ratio of the sizes (U,) of both texts inside of strata, at least 1."""
-        means, found = np.add.reduceat(sizes[self.order], self.starts) / self._totals, []
-        sides = np.split(sizes, [self.n_first.sum()])
-        for side, n in zip(sides, (self.n_first, self._totals - self.n_first), strict=True):
-            found.append(side.sum() / expected if (expected := n @ means) else 1.0)
+        means = np.add.reduceat(sizes[self.order], self.starts) / self._totals
+        expected = self.n_first @ means, (self._totals - self.n_first) @ means
+        both = zip(np.split(sizes, [self.n_first.sum()]), expected, strict=True)
+        found = [own.sum() / x if x else 1.0 for own, x in both]
         return float(max(found) / min(found)) if min(found) > 0 else np.inf
 
 

@@ -172,9 +172,8 @@ class SlopeComparison(CurveComparison):
     def told(self, how: Measuring) -> tuple[str, str]:
         """Say of how many segments the slopes are; else why there are none."""
         n = [one.n_segments for one in self.pair.sample_sets]
-        least = self._compared[2]
-        if least < taylor.LEAST_SEGMENTS:
-            return "", reason("few_segments", n=least, least=taylor.LEAST_SEGMENTS)
+        if (compared := self._compared[2]) < taylor.LEAST_SEGMENTS:
+            return "", reason("few_segments", n=compared, least=taylor.LEAST_SEGMENTS)
         filled = [one.n_with_segments for one in self.pair.sample_sets]
         told = f"{n[0]:,} segments of {taylor.SEGMENT} words of the reference, {n[1]:,} of samples"
         if self._is_cut:

@@ -253,7 +253,8 @@ def randomized_numbers(how: Measuring) -> dict[MeasureKey, np.ndarray]:
         both = {name: np.append(drawn.get(name, []), x) for name, x in observed.items()}
         if units is not None:
             values = held.cells[cells[0]], held.cells[cells[1]]
-            both = both if counted.strata is None or counted.strata.moved else {}
+            if counted.strata is not None and not counted.strata.moved:
+                both = {}
             both[SIGNED] = permuted_means(*values, counted, n, seed)
         found |= {(held.tendency, name): x for name, x in both.items()}
     return found

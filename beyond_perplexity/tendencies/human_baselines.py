@@ -245,8 +245,7 @@ def _of_as_many(
         if n and m and (wanted := most_of(how, sized.name) or m) > m:
             scale = math.sqrt((1 / n + 1 / wanted) / (1 / n + 1 / m))
             scale = math.nan if m < permuted_units.DOCUMENTS_AT_LENGTHS <= wanted else scale
-            own = {key for key in draws if key[0] == sized.tendency}
-            draws = draws | {key: scale * draws[key] for key in own}
+            draws |= {key: scale * x for key, x in draws.items() if key[0] == sized.tendency}
     return draws
 
 

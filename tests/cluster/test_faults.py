@@ -5,6 +5,7 @@ stopped (SIGSTOP) in the middle of their work. Oracles: the same work without a 
 byte; SLURM's own record.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -138,14 +139,28 @@ def lose_node(run: FaultyRun, word: str, node: str) -> None:
     (began,) = (one["StartTime"] for one in run.cluster.jobs() if one["JobId"] == job)
     time.sleep(max(0.0, 25 - (datetime.now() - datetime.fromisoformat(began)).total_seconds()))
     run.cluster.end(daemon, signal.SIGKILL)
+    for pid in processes_of_job(run.cluster, job):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGKILL)
+    run.cluster.launch(daemon)
+
+
+def processes_of_job(cluster: Cluster, job: str) -> list[int]:
+    """Return the processes of a job and of the daemons of its steps.
+
+    Clusters that run side by side, in other processes of the tests, have jobs of the same number.
+    """
+    conf, number = f"SLURM_CONF={cluster.folder}/slurm.conf", f"SLURM_JOB_ID={job}"
+    found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
+            variables = (path / "environ").read_bytes().split(b"\0")
             named = (path / "cmdline").read_bytes().startswith(f"slurmstepd: [{job}.".encode())
-            if named or f"SLURM_JOB_ID={job}".encode() in (path / "environ").read_bytes():
-                os.kill(int(path.name), signal.SIGKILL)
         except OSError:  # it has ended meanwhile
             continue
-    run.cluster.launch(daemon)
+        if conf.encode() in variables and (named or number.encode() in variables):
+            found.append(int(path.name))
+    return found
 
 
 def preempt(run: FaultyRun) -> subprocess.Popen[bytes]:
@@ -267,6 +282,24 @@ def test_a_shard_cut_by_the_limit_is_made_whole_and_nothing_is_left_of_it(faulty
     assert pq.read_table(shard).num_rows == SHARD_DOCUMENTS
     assert pq.read_table(shard).slice(0, 100).equals(pq.read_table(expected))
     assert not list(faulty.folder.rglob("*.partial*"))
+
+
+def test_only_the_lost_job_of_this_cluster_is_killed(tmp_path: Path) -> None:
+    ours, beside = Cluster(tmp_path / "ours"), Cluster(tmp_path / "beside")
+    jobs = ((ours, "1"), (ours, "12"), (beside, "1"))
+    started = [
+        subprocess.Popen(
+            ["sleep", "60"],
+            env={"SLURM_CONF": f"{cluster.folder}/slurm.conf", "SLURM_JOB_ID": job},
+        )
+        for cluster, job in jobs
+    ]
+    try:
+        assert processes_of_job(ours, "1") == [started[0].pid]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def test_a_job_over_its_memory_is_killed_and_submitted_with_twice_as_much(faulty: FaultyRun):

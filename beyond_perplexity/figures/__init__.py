@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,18 +76,25 @@ MODEL, PROPOSAL = "model", "proposal"
 
 def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
     """Replace what acts in texts of tables, such as escapes in names, for who saves a figure."""
-    seen = cache(drawable)
-
-    def shown(table: pd.DataFrame) -> pd.DataFrame:
-        return table.assign(
+    return {
+        kind: held.assign(
             **{
-                str(name): column.map(lambda one: seen(one) if isinstance(one, str) else one)
-                for name, column in table.select_dtypes(["object", "str"]).items()
+                str(name): _drawable(column)
+                for name, column in held.select_dtypes(["object", "str"]).items()
             }
         )
+        if isinstance(held, pd.DataFrame)
+        else held
+        for kind, held in given.items()
+    }
 
-    tables = {kind: held for kind, held in given.items() if isinstance(held, pd.DataFrame)}
-    return {**given, **{kind: shown(held) for kind, held in tables.items()}}
+
+def _drawable(column: pd.Series) -> pd.Series:
+    texts = {one for one in column if isinstance(one, str)}  # few names in many rows
+    found = {one: shown for one in texts if (shown := drawable(one)) != one}
+    if not found:
+        return column
+    return column.map(lambda one: found.get(one, one) if isinstance(one, str) else one)
 
 
 def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:
@@ -171,5 +177,7 @@ FIGURES: Rows[Exhibit] = {
 
 def draw_figure(name: str, given: Mapping[str, Any], labels: Labels) -> Figure:
     """Draw the figure of a name, a key of `FIGURES`, of what files of each kind hold."""
-    figure: Figure = make_exhibit("figure", FIGURES, name, with_drawable_texts(given), labels)
+    kinds = FIGURES[name].inputs if name in FIGURES else ()
+    held = with_drawable_texts({kind: given[kind] for kind in kinds})
+    figure: Figure = make_exhibit("figure", FIGURES, name, held, labels)
     return figure

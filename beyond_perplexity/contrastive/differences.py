@@ -21,6 +21,7 @@ from beyond_perplexity.inference.intervals import (
     RatioTest,
     finite,
     jackknife_interval,
+    ratio_interval,
     ratio_test,
     sum_groups,
 )
@@ -111,8 +112,23 @@ def _compare_accuracies(sums: Mapping[str, entropy.ContrastSums]) -> Iterator[_R
         right = np.stack(columns, 1)  # (G, M)
         for one, two in pairs:
             given = {"first": names[one], "second": names[two], "unit": "sentence", "level": level}
-            found = ratio_test(right[:, one] - right[:, two], size)
+            found = _test_shares(right[:, one] - right[:, two], size)
             yield _tested_row(given, contrastive.PAIRWISE_ACCURACY, found)
+
+
+def _test_shares(differences: np.ndarray, size: np.ndarray) -> RatioTest:
+    """Test a difference of shares, sums of groups (G,) each, with a group more on either side.
+
+    Few groups tell two accuracies near 1 apart, and none may: these alone say too little of how
+    often others would. The two are as large as those that differ are (root mean square), or, where
+    none does, as a mean group. Source: Agresti and Min (2005), Simple improved confidence intervals
+    for comparing matched proportions.
+    """
+    plain, apart = ratio_interval(differences, size), differences[differences != 0]
+    more = math.sqrt(np.square(apart).mean()) if len(apart) else size.mean()
+    found = ratio_test(np.append(differences, [more, -more]), np.append(size, [size.mean()] * 2))
+    low, high = np.clip(found.interval[1:3], -1, 1) if math.isfinite(plain.low) else plain[1:3]
+    return found._replace(interval=plain._replace(low=float(low), high=float(high)))
 
 
 def _compare(

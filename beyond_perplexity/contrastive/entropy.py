@@ -240,8 +240,12 @@ def _facts(sums: ContrastSums) -> str:
     return joined_facts(
         f"{one}, which cannot be transposed" if counts["one_word"] else "",
         unknown if counts["unknown"] else "",
-        "" if sums.keeps_length() else "sentences change their length: shorter ones score higher",
+        _length_fact(sums),
     )
+
+
+def _length_fact(sums: ContrastSums) -> str:
+    return "" if sums.keeps_length() else "sentences change their length: shorter ones score higher"
 
 
 def _impossible(sums: ContrastSums, level: float | None) -> str:
@@ -326,7 +330,7 @@ def _accuracy_row(sums: ContrastSums, level: float) -> _Row:
     row: _Row = {"measure": PAIRWISE_ACCURACY, "level": level, **_limits(found)}
     row |= {"deviation": intervals.finite(np.std(each, ddof=1)) if len(each) > 1 else None}
     row |= {"pairs": int(pairs.sum()), "undecided": held.undecided, "draws": len(each)}
-    return row | {"note": joined_facts(found.few_groups(), note)}
+    return row | {"note": joined_facts(found.few_groups(), note, _length_fact(sums))}
 
 
 def _ratio_row(
@@ -338,9 +342,10 @@ def _ratio_row(
     base_level, level = levels
     base, column = lost
     found = intervals.jackknife_interval(*ratios(column, base), size)
-    clear = is_clear(entropy_of(base, size))
-    if not clear:
-        found = found._replace(low=math.nan, high=math.nan)
+    clear, low, high = is_clear(entropy_of(base, size)), math.nan, math.nan
+    if clear and math.isfinite(found.low):
+        low, high = intervals.fieller_limits(column, base, size)
+    found = found._replace(low=low, high=high)
     held = [sums.levels[one].draws for one in levels]
     common = min(map(len, held))
     below, above = (draws[:common] for draws in held)
@@ -349,7 +354,7 @@ def _ratio_row(
     note = joined_facts(
         _impossible(sums, level) or _impossible(sums, base_level),
         found.few_groups(),
-        unclear_base(base_level) if enough and not clear else "",
+        unclear_base(base_level) if enough and not clear and math.isfinite(found.value) else "",
     )
     deviation = float(np.std(above / below, ddof=1)) if known else None
     row: _Row = {"measure": CONTRASTIVE_RATIO, "level": level, "base_level": base_level}

@@ -2,12 +2,13 @@
 
 H_C of a phenomenon is the mean of score(good) − score(bad), nats a pair, and per word of the good
 sentences. A pair is right where the good sentence scores higher; one of equal scores counts half,
-as guessing would. Pairs that are identical to the model's reader are counted and left out.
+as guessing would. Pairs that are identical to the model's reader are counted and left out; those
+that repeat others are counted.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,10 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.contrastive.entropy import entropy_of
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import finite, sum_groups
+from beyond_perplexity.inference.intervals import finite, ratio_test, sum_groups
 from beyond_perplexity.inference.limits import share_interval, wilson_interval
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.accounts import NAMES, Account
@@ -128,13 +128,14 @@ def contrast_pairs(
     scorer: Scorer | ScoreTexts, pairs: Iterable[SentencePair], clean: Clean | None, model: str
 ) -> pa.Table:
     """Score pairs, each side a document, and sum up each phenomenon: ``pair_contrasts``, accuracy
-    with Wilson's 95% interval, H_C with Student's t over pairs or groups."""
+    with Wilson's 95% interval, H_C with that of `ratio_test` over pairs or groups."""
     stream, rows, identical = iter(pairs), list[_Scored](), Counter[str]()
+    seen: dict[str, set[int]] = defaultdict(set)  # hashes of the pairs of a phenomenon
     while part := list(islice(stream, _BATCH)):
-        rows += _scored(scorer, part, clean, identical)
+        rows += _scored(scorer, part, clean, identical, seen)
     if not identical:
         raise InputError("pairs: the file has none; give a line with two sentences")
-    return _table(model, rows, identical)
+    return _table(model, rows, identical, seen)
 
 
 def contrast_scores(
@@ -144,7 +145,7 @@ def contrast_scores(
     held: list[_Scored] = [(*row, None) for row in rows]
     if not held:
         raise InputError("pairs: there are none; give scores of two sentences")
-    return _table(model, held, Counter({about: 0 for _, _, about, *_ in held}))
+    return _table(model, held, Counter({about: 0 for _, _, about, *_ in held}), {})
 
 
 def _scored(
@@ -152,6 +153,7 @@ def _scored(
     pairs: Sequence[SentencePair],
     clean: Clean | None,
     identical: Counter[str],
+    seen: dict[str, set[int]],
 ) -> Iterator[_Scored]:
     """Score the pairs that differ; count the others by phenomenon, 0 where there are none."""
     sides = [[pair.good for pair in pairs], [pair.bad for pair in pairs]]
@@ -163,6 +165,7 @@ def _scored(
         identical[pair.phenomenon] += one == two
         if one != two:
             kept.append((pair, one, two))
+            seen[pair.phenomenon].add(hash((one, two)))
     texts = ([side] for _, *both in kept for side in both)
     if callable(scorer):
         found = scorer(texts)
@@ -175,15 +178,25 @@ def _scored(
         yield above, below, pair.phenomenon, pair.group, len(one.split()), len(two.split())
 
 
-def _table(model: str, rows: Sequence[_Scored], identical: Mapping[str, int]) -> pa.Table:
+def _table(
+    model: str,
+    rows: Sequence[_Scored],
+    identical: Mapping[str, int],
+    seen: Mapping[str, set[int]],
+) -> pa.Table:
     by_name: dict[str, list[_Scored]] = {name: [] for name in identical}
     for row in rows:
         by_name[row[2]].append(row)
-    found = [_pairs_row(model, name, held, identical[name]) for name, held in by_name.items()]
+    found = [
+        _pairs_row(model, name, held, identical[name], len(held) - len(seen.get(name, held)))
+        for name, held in by_name.items()
+    ]
     return pa.Table.from_pylist(found, PAIR_CONTRASTS)
 
 
-def _pairs_row(model: str, name: str, rows: Sequence[_Scored], identical: int) -> Mapping[str, Any]:
+def _pairs_row(
+    model: str, name: str, rows: Sequence[_Scored], identical: int, repeated: int
+) -> Mapping[str, Any]:
     good, bad = (np.array([row[side] for row in rows], float) for side in (0, 1))
     row: dict[str, Any] = dict.fromkeys(PAIR_CONTRASTS.names)
     row |= {"model": model, "phenomenon": name, "pairs": len(good) + identical}
@@ -194,27 +207,32 @@ def _pairs_row(model: str, name: str, rows: Sequence[_Scored], identical: int) -
     keys, ones = np.arange(len(good)), np.ones(len(good))
     if grouped := any(row[3] is not None for row in rows):
         keys = np.array([group_key(row[3], number) for number, row in enumerate(rows)])
-        won, cases = sum_groups(keys, (good > bad) + (good == bad) / 2, ones)
-        low, high = share_interval(won, cases)[1:3]
-    else:
-        low, high = wilson_interval(accuracy, len(good))
+    shares = share_interval(*sum_groups(keys, (good > bad) + (good == bad) / 2, ones))
+    low, high = shares[1:3] if grouped else wilson_interval(accuracy, len(good))
     row |= {"accuracy": accuracy, "accuracy_low": finite(low), "accuracy_high": finite(high)}
     words = [np.array([row[side] for row in rows if row[side] is not None]) for side in (4, 5)]
     longer = 0.0
     if len(words[0]) == len(words[1]) == len(good):
         longer = float((words[0] - words[1]).mean())
         row |= {"length_difference": longer, "good_shorter": float((words[0] < words[1]).mean())}
-    impossible = int((np.isneginf(good) | np.isneginf(bad)).sum())
+    with np.errstate(invalid="ignore", over="ignore"):  # of impossible sentences
+        lost = good - bad
+    impossible = int((~np.isfinite(lost)).sum())
+    few = shares.few_groups()
     notes = [
+        f"{repeated:,} pairs repeat others: intervals take them for new ones" if repeated else "",
         f"{identical:,} identical pairs are left out" if identical else "",
         f"good sentences have {longer:+.2g} words: sums favour the shorter" if longer else "",
         f"intervals are over {len(np.unique(keys)):,} groups of pairs" if grouped else "",
+        few if grouped else "",
     ]
     if impossible:
         notes.append(f"{impossible:,} pairs have an impossible sentence: no contrastive entropy")
         return row | {"note": joined_facts(*notes)}
-    found = entropy_of(*sum_groups(keys, good - bad, ones))
+    total, cases = sum_groups(keys, lost, ones)
+    found = ratio_test(total, cases).interval
     row |= found.columns("contrastive_entropy", "low", "high")
     if len(words[0]) == len(good):
-        row["per_word"] = float((good - bad).sum() / words[0].sum())
-    return row | {"note": joined_facts(*notes, found.few_groups())}
+        row["per_word"] = float(lost.sum() / words[0].sum())
+    alone = f"{few} of contrastive entropy" if few and not grouped else ""
+    return row | {"note": joined_facts(*notes, alone)}

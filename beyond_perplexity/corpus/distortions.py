@@ -215,6 +215,7 @@ def distort_by_parts(
     events = _events(numbers.reshape(*tokens.shape, _NUMBERS), lengths, level, options, candidates)
     distances = np.abs(events.partners - np.arange(tokens.shape[1]))
     ranks = np.searchsorted(_RANKS, tokens, side="right")
+    ranks[tokens > candidates.max()] = len(_RANKS)  # unknown words, after however few are known
     parts = np.where(events.substitution, ranks, 3 + np.searchsorted(_DISTANCES, distances))
     n, (documents, firsts) = len(EVENT_PARTS), np.unique(owners, return_index=True)
     order = _uniforms(seed, f"{purpose}/order/{draw}", items[firsts], n).argsort(1)

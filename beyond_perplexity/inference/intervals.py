@@ -157,6 +157,48 @@ def ratio_interval(
     return jackknife_interval(float(total / size), without, denominators, level)
 
 
+def fieller_limits(
+    above: np.ndarray, below: np.ndarray, sizes: np.ndarray, level: float = INTERVAL_LEVEL
+) -> tuple[float, float]:
+    """Give the ratio of two sums that both vary over groups limits, by Fieller's theorem.
+
+    They are the ratios r of which no test finds Σ above - r Σ below other than 0. An interval
+    around the ratio itself covers too little where Σ below is only just clear of 0.
+
+    Parameters
+    ----------
+    above, below, sizes : ndarray, shape (G,)
+        Sums of each group, and what they are sums of, such as words.
+    level : float
+        Level of the interval.
+
+    Returns
+    -------
+    tuple of float
+        NaN where Σ below is not clear of 0 at that level, as then no ratio is excluded.
+
+    References
+    ----------
+    Fieller (1954). Some problems in interval estimation.
+
+    Examples
+    --------
+    >>> size, below = np.ones(40), np.arange(40.0) + 10
+    >>> low, high = fieller_limits(2 * below + np.tile([-3, 3], 20), below, size)
+    >>> print(f"{low:.3f} to {high:.3f}")
+    1.967 to 2.033
+    """
+    sums, total, n = np.stack([above, below]), sizes.sum(), len(sizes)
+    whole = sums.sum(axis=1)
+    changes = (sums - np.outer(whole / total, sizes)) * total / (total - sizes)
+    quantile = float(student_quantile((1 + level) / 2, effective_groups(sizes) - 1))
+    bound = np.outer(whole, whole) - quantile**2 * (n - 1) / n * changes @ changes.T
+    if not bound[1, 1] > 0:
+        return math.nan, math.nan
+    half = math.sqrt(max(0.0, bound[0, 1] ** 2 - bound[0, 0] * bound[1, 1]))
+    return (bound[0, 1] - half) / bound[1, 1], (bound[0, 1] + half) / bound[1, 1]
+
+
 class RatioTest(NamedTuple):
     """A ratio or another function of sums over groups, tested against 0.
 

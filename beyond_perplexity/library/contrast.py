@@ -192,7 +192,8 @@ def _about(row: Mapping[str, Any], number: int) -> tuple[str, str | None]:
     held = {"phenomena": row.get("phenomena"), "groups": row.get("groups")}
     for name, value in held.items():
         with told(f"{name}: pair {number} has half a surrogate pair"):
-            held[name] = None if value is None else str(value).encode().decode()
+            missing = value is None or value != value  # as pandas has it
+            held[name] = None if missing else str(value).encode().decode()
     return _ALL if held["phenomena"] is None else held["phenomena"], held["groups"]
 
 

@@ -221,11 +221,10 @@ def _external(pairs: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
         told = told.assign(right=told["accuracy"] * told["compared"])
         sums = told.groupby("model")[["right", "compared"]].sum()
         shares = sums["right"] / sums["compared"]
-        verdicts = {} if shares.empty else {shares.idxmin(): "lowest", shares.idxmax(): "highest"}
+        ends = {shares.min(): "lowest", shares.max(): "highest"} if shares.nunique() > 1 else {}
         for name, share in shares.items():
             quantity = f"share of the pairs {source} of which it prefers the good side"
-            said = verdicts.get(name, "")
-            yield Answer(labels.model(str(name)), quantity, float(share), verdict=said)
+            yield Answer(labels.model(str(name)), quantity, share, verdict=ends.get(share, ""))
 
 
 _LIMITS = (
@@ -264,7 +263,7 @@ def contrastive_findings_table(
         ),
         "Without a likelihood": (
             "sRNN-75(10) and -150(10) are superior to all.",
-            _unnormalized(given, "sentence", "Table 1 reads so, per sentence"),
+            _unnormalized(given, "sentence", "Table 1 reads so (other scale), per sentence"),
         ),
         "Accuracy without a likelihood": (
             "",

@@ -199,10 +199,13 @@ def entropy_table(
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> layout.Table:
     """Make Table 3: the ratio of contrastive entropy to that at the base level, and accuracy."""
     papers = published_contrasts(models)
-    rows = _with_published(pick_contrasts(contrasts, contrastive.CONTRASTIVE_RATIO), papers)
-    rows = rows[rows["level"] != rows["base_level"]]
+    right = contrasts[contrasts["measure"] == contrastive.PAIRWISE_ACCURACY]
+    rows = contrasts[contrasts["measure"] == contrastive.CONTRASTIVE_RATIO]
+    if len(rows) or right.empty:  # of a single level there is none
+        rows = pick_contrasts(contrasts, contrastive.CONTRASTIVE_RATIO)
+    rows = _with_published(rows[rows["level"] != rows["base_level"]], papers)
     base = shown_level(float(rows["base_level"].iloc[0])) if len(rows) else ""
-    names = labels.sort_models(rows["model"])
+    names = labels.sort_models(pd.concat([rows["model"], right["model"]]))
     # N cancels, so that a row of the unit that the paper has stands for both.
     lines = [
         {"model": name, "named": paper.title if paper else ""}
@@ -211,7 +214,6 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     ]
     levels = table_levels(rows["level"].tolist())
     titles = {level: f"H_CR, {shown_level(level)} to {base}" for level in levels}
-    right = contrasts[contrasts["measure"] == contrastive.PAIRWISE_ACCURACY]
     right = pick_contrasts(right, contrastive.PAIRWISE_ACCURACY) if len(right) else right
     shown = table_levels(right["level"].tolist())
     accuracies = {level: f"Accuracy at {shown_level(level)}" for level in shown}

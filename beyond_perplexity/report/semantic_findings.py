@@ -257,9 +257,9 @@ def semantic_findings_table(
 def _difference_cell(row: Mapping[Any, Any] | None) -> str:
     if row is None or pd.isna(row["value"]):
         return ""
-    half = (row["high"] - row["low"]) / 2
-    spread = "" if pd.isna(half) else f" ± {half:.3f}"
-    return f"{numbers.shown_signed(row['value'])}{spread}{numbers.stars(row['p_adjusted'])}"
+    limits = numbers.shown_interval(row["low"], row["high"])
+    found = f"{numbers.shown_signed(row['value'])}{numbers.stars(row['p_adjusted'])}"
+    return f"{found} {limits}".rstrip()
 
 
 def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
@@ -284,8 +284,8 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
         columns.append(Column(title, owner, of=itemgetter(name)))
     notes = "; ".join(dict.fromkeys(note for note in rows["note"] if note))
     note = (
-        f"On the same sentences of the {SPLIT_TITLES.get(split, split)} split; ± half the 95% "
-        f"interval over documents or groups of them. {numbers.STAR_NOTE}, by Student's t of the "
+        f"On the same sentences of the {SPLIT_TITLES.get(split, split)} split, with 95% "
+        f"intervals over documents or groups of them. {numbers.STAR_NOTE}, by Student's t of the "
         "jackknife over these, adjusted for all pairs and measures of a kind. Of cross-entropy "
         "less is better. About these trained models; one training of each says nothing of "
         f"architectures. {notes}"
@@ -369,7 +369,7 @@ def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Ta
                 interval_column(group=kind.capitalize(), of=f"{kind}_"),
             )
         ),
-        Column("Pairs", of=("pairs", "undefined"), form=lambda n, lost: f"{n - lost:,}"),
+        Column("Pairs", of="pairs", form=lambda n: f"{n:,}"),  # those with a value
         *text_columns(
             "Against the average of vectors",
             of=("file", "evaluator", "measure"),

@@ -20,6 +20,7 @@ from benchmarks.calibration_contrastive import rates
 from beyond_perplexity import contrast
 from beyond_perplexity.commands.estimate_ngram import main as estimate_ngram
 from beyond_perplexity.commands.library_functions import run_function
+from beyond_perplexity.contrastive import differences
 from beyond_perplexity.contrastive import scores as scoring
 from beyond_perplexity.contrastive.differences import compare_contrasts, read_table_1
 from beyond_perplexity.contrastive.entropy import (
@@ -278,7 +279,8 @@ def test_shards_do_not_matter(scorer, tmp_path):
 
 
 def test_measures_equal_plain_loops(tmp_path):
-    """Oracle: sums over the rows of the shard, and jackknives that leave out page after page."""
+    """Oracle: sums over the rows of the shard, and jackknives that leave out page after page; the
+    limits of the ratio are those r at which H_C less r times the other one is as far from 0."""
     units = random_units(60, types=10)  # the likelier words, so that distortions cost
     paths = write_scores(tmp_path, unigram(np.sort(weights())[::-1]), units)
     rows = pq.read_table(paths[0]).to_pylist()
@@ -300,10 +302,16 @@ def test_measures_equal_plain_loops(tmp_path):
     ):
         row = found["word", measure, 0.5]
         assert row["value"] == pytest.approx(function())
-        without = np.array([function(page) for page in pages])
-        error = math.sqrt((len(pages) - 1) / len(pages) * ((without - function()) ** 2).sum())
-        half = t.ppf(0.975, effective - 1) * error
-        assert (row["low"], row["high"]) == pytest.approx((function() - half, function() + half))
+        for side, limit in (("low", row["low"]), ("high", row["high"])):
+
+            def apart(page="", limit=limit, measure=measure):
+                other = limit if measure == "contrastive_entropy" else limit * entropy(0.1, page)
+                return entropy(0.5, page) - other
+
+            without = np.array([apart(page) for page in pages])
+            error = math.sqrt((len(pages) - 1) / len(pages) * ((without - apart()) ** 2).sum())
+            sign = 1 if side == "low" else -1
+            assert sign * apart() / error == pytest.approx(t.ppf(0.975, effective - 1))
         draws = range(4 if measure == "contrastive_entropy" else 3)  # the base level has 3
         values = [function("", draw) for draw in draws]
         assert row["deviation"] == pytest.approx(np.std(values, ddof=1))
@@ -453,8 +461,32 @@ def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_pa
     assert found["measure"].tolist() == ["accuracy"]  # H_C of neither is known
     (gap,) = found.to_dict("records")
     assert gap["value"] == pytest.approx(2 * row["value"] - 1)
-    assert gap["p_value"] < 1e-30  # 100 documents, none of which prefers the other way
+    assert gap["p_value"] < 1e-10  # 100 documents, none of which prefers the other way
     assert gap["low"] > 0.4
+
+
+def test_accuracies_that_few_pairs_tell_apart_keep_their_level_and_an_interval():
+    """Oracle: McNemar's test with the mid p-value; level and coverage of drawn differences."""
+    for apart in (0, 4, 5, 6, 9):
+        gaps = np.array([1.0] * apart + [0.0] * (200 - apart))
+        found = differences._test_shares(gaps, np.ones(200))
+        assert found.interval.value == apart / 200
+        middle = binomtest(apart, apart).pvalue / 2 if apart else 1.0
+        assert found.p_value >= middle
+        assert (found.p_value < 0.05) == (middle < 0.05)
+        assert found.interval.low < apart / 200 < found.interval.high
+    no_one = differences._test_shares(np.zeros(40), np.full(40, 6.0)).interval
+    half = t.ppf(0.975, 3) * math.sqrt(42 / 41 * 2) / 42  # two groups carry the variance
+    assert (no_one.low, no_one.high) == pytest.approx((-half, half), rel=0.05)
+    rng, tests = np.random.default_rng(5), []
+    for _ in range(400):
+        drawn = differences._test_shares(
+            rng.choice([0, 1, -1], 30, p=[26 / 30, *[2 / 30] * 2]), np.ones(30)
+        )
+        tests.append((drawn.p_value < 0.05, drawn.interval.low <= 0 <= drawn.interval.high))
+    rejected, covered = np.mean(tests, axis=0)
+    assert rejected <= 0.05  # .10 without a group more on either side
+    assert covered >= 0.95
 
 
 def test_a_share_of_one_has_the_interval_of_as_many_cases_as_groups():
@@ -709,10 +741,12 @@ def test_accuracy_and_entropy_of_each_phenomenon():
     assert "3 identical pairs are left out" in row["note"]
     assert "sums favour the shorter" in row["note"]
     gaps = np.array([2.0] * 20 + [-1.0] * 5 + [0.0] * 4)
-    half = 2.048407 * gaps.std(ddof=1) / math.sqrt(29)  # Student's t of 28 degrees
-    assert row["high"] - row["contrastive_entropy"] == pytest.approx(half, rel=1e-6)
+    for limit in (row["low"], row["high"]):  # where the test has p = .05
+        assert ratio_test(gaps - limit, np.ones(29)).p_value == pytest.approx(0.05)
+    assert "26 pairs repeat others" in row["note"]  # of 29, three differ
     assert (found[1]["low"], found[1]["accuracy"]) == (None, 1.0)
-    assert "fewer than 20" in found[1]["note"]
+    said = "fewer than 20 effective groups: no interval of contrastive entropy"
+    assert (found[1]["note"], found[1]["accuracy_low"] > 0) == (said, True)  # Wilson's of one pair
 
 
 def test_pairs_that_are_identical_impossible_or_empty_and_their_intervals(monkeypatch):
@@ -771,7 +805,8 @@ def test_pairs_of_groups_have_intervals_over_these(tmp_path):
     own = share_interval(3 * won, np.full(40, 3.0))
     assert (found["accuracy_low"], found["accuracy_high"]) == pytest.approx((own.low, own.high))
     half = t.ppf(0.975, 39) * gains.std(ddof=1) / math.sqrt(40)
-    assert found["high"] - found["contrastive_entropy"] == pytest.approx(half)
+    for limit in (found["low"], found["high"]):  # where the test of 40 sums has p = .05
+        assert ratio_test(3 * (gains - limit), np.full(40, 3.0)).p_value == pytest.approx(0.05)
     assert found["note"] == "intervals are over 40 groups of pairs"
     alone = contrast([*gains] * 3, [0.0] * 120).table.iloc[0]
     assert alone["high"] - alone["low"] < 0.6 * 2 * half
@@ -783,7 +818,12 @@ def test_pairs_of_groups_have_intervals_over_these(tmp_path):
     read = list(read_pairs(tmp_path / "p.tsv"))
     assert [pair.group for pair in read[:3]] == ["page 0", "page 0", "page 1"]
     (row,) = contrast_pairs(unigram(VALUES), read, None, "model").to_pylist()
-    assert row["note"] == "intervals are over 30 groups of pairs"
+    assert "intervals are over 30 groups of pairs" in row["note"]
+    missing = contrast([*gains], [0.0] * 40, groups=[math.nan] * 40).table.iloc[0]
+    assert (missing["note"], missing["accuracy_low"] > 0) == ("", True)  # each stands for itself
+    few = contrast([1.0, -math.inf] * 9, [0.0] * 18, groups=[0, 1, 2] * 6).table.iloc[0]
+    assert few["note"].startswith("intervals are over 3 groups of pairs; fewer than 20 effective")
+    assert contrast([1e308], [-1e308]).table.iloc[0]["note"].startswith("1 pairs have an impos")
 
 
 def test_minimal_distortions_are_summed_up_by_their_kind(tmp_path):

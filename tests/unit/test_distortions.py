@@ -183,9 +183,9 @@ def test_parts_are_applied_one_after_the_other_and_all_of_them_are_the_distortio
     tokens = np.array([50, 99, 100, 999, 1000, 4000])[rng.integers(0, 6, (60, 14))]
     owners = np.repeat(np.arange(20), 3)
     keys = {"seed": 3, "purpose": "test", "draw": 2, "items": np.arange(60)}
-    options = DistortionOptions(0.4, 0.6)
-    steps = distort_by_parts(tokens, lengths, 0.7, options, CANDIDATES, owners, **keys)
-    whole, _, counts = distort(tokens, lengths, 0.7, options, CANDIDATES, **keys)
+    options, candidates = DistortionOptions(0.4, 0.6), np.arange(2000)
+    steps = distort_by_parts(tokens, lengths, 0.7, options, candidates, owners, **keys)
+    whole, _, counts = distort(tokens, lengths, 0.7, options, candidates, **keys)
     assert as_lists(steps.words[-1], lengths) == as_lists(whole, lengths)
     assert steps.events[:, :3].sum() == counts.substituted.sum()
     assert steps.events[:, 3:].sum() == counts.transposed.sum()
@@ -210,11 +210,16 @@ def test_parts_are_applied_one_after_the_other_and_all_of_them_are_the_distortio
                     continue
                 events[owner, EVENT_PARTS.index(name)] += applied == len(EVENT_PARTS)
                 if name in active and lot < 0.4:
-                    expected[place] = int(CANDIDATES[int(choice * len(CANDIDATES))])
+                    expected[place] = int(choice * len(candidates))
                 elif name in active:
                     expected[place], expected[other] = expected[other], expected[place]
             assert words[row, :n].tolist() == expected
     assert steps.events.tolist() == events.tolist()
+    # Of few known words those beyond them are unknown, however low their number.
+    few = distort_by_parts(tokens, lengths, 0.7, options, np.arange(51), owners, **keys).events
+    (known, never, rarer), (first, *others) = few[:, :3].sum(0), events[:, :3].sum(0)
+    assert never == 0 < known < first
+    assert known + rarer == first + sum(others)
     deletes = DistortionOptions(0.5, 0.4, 0.1)
     given = (distort_by_parts, tokens, lengths, 0.7, deletes, CANDIDATES, owners)
     check_refused("H_C has no parts", *given, **keys)

@@ -17,8 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.calibration import Rate, exit_status
+from beyond_perplexity.contrastive import differences
 from beyond_perplexity.contrastive.differences import compare_contrasts
 from beyond_perplexity.contrastive.entropy import ContrastSums, LevelSums, measure_contrasts
+from beyond_perplexity.inference.intervals import fieller_limits
 
 RATES = {0.1: 0.5, 0.3: 1.2}  # nats a word that both models lose on average
 ACCURACIES = {0.1: 0.7, 0.3: 0.97}  # of both, on pairs of sentences
@@ -42,6 +44,9 @@ class Found(NamedTuple):
     accuracy_rejected: float
     any_accuracy: float
     any_ratio: float
+    rare: float  # an interval of accuracies that two documents on average tell apart either way
+    rare_rejected: float
+    hardly_above: float  # of H_CR by an H_C of 2.5 standard errors; none counts as holding
 
 
 def _pages(rng: np.random.Generator, groups: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,6 +103,18 @@ def _won(
     return found
 
 
+def _scarce(rng: np.random.Generator, groups: int) -> tuple[float, float, float]:
+    """Return the last three of `Found`, of independent documents of 1 to 10 pairs."""
+    size = rng.integers(1, 11, groups).astype(float)
+    apart = rng.choice([0, 1, -1], groups, p=[1 - 4 / groups, 2 / groups, 2 / groups])
+    found = differences.test_shares(apart * rng.binomial(size.astype(int), 0.7), size)
+    below = size * (2.5 / np.sqrt(groups) + rng.normal(size=groups))
+    above = 3 * below + size * rng.normal(size=groups)
+    low, high = fieller_limits(above, below, size)
+    limits = found.interval
+    return limits.low <= 0 <= limits.high, found.p_value <= 0.05, not (low > 3 or high < 3)
+
+
 SIZES = _tilt()
 
 
@@ -125,6 +142,7 @@ def simulate(seed: int, groups: int, tilt: float = 0.0) -> Found:
         own["accuracy", 0.3]["p_value"] <= 0.05,
         any(r["p_adjusted"] <= 0.05 for r in found if r["measure"] == "accuracy"),
         any(not r["low_adjusted"] <= 0 <= r["high_adjusted"] for r in found if r["low_adjusted"]),
+        *_scarce(rng, groups),
     )
 
 
@@ -136,7 +154,7 @@ def rates(repeats: int, groups: int, tilt: float = 0.0) -> Found:
 
 # What each rate is by the method, and what it may be.
 COVERAGE, LEVEL, ANY = ("0.95", (0.93, 1.0)), ("0.05", (0.0, 0.075)), ("0.05", (0.0, 0.06))
-GOALS = [*[COVERAGE] * 5, LEVEL, LEVEL, ANY, ANY]
+GOALS = [*[COVERAGE] * 5, LEVEL, LEVEL, ANY, ANY, COVERAGE, LEVEL, COVERAGE]
 CASES = [(groups, tilt) for groups in (40, 100, 300) for tilt in (0.0, 0.5)]  # pages
 
 

@@ -112,11 +112,11 @@ def _compare_accuracies(sums: Mapping[str, entropy.ContrastSums]) -> Iterator[_R
         right = np.stack(columns, 1)  # (G, M)
         for one, two in pairs:
             given = {"first": names[one], "second": names[two], "unit": "sentence", "level": level}
-            found = _test_shares(right[:, one] - right[:, two], size)
+            found = test_shares(right[:, one] - right[:, two], size)
             yield _tested_row(given, contrastive.PAIRWISE_ACCURACY, found)
 
 
-def _test_shares(differences: np.ndarray, size: np.ndarray) -> RatioTest:
+def test_shares(differences: np.ndarray, size: np.ndarray) -> RatioTest:
     """Test a difference of shares, sums of groups (G,) each, with a group more on either side.
 
     Few groups tell two accuracies near 1 apart, and none may: these alone say too little of how

@@ -469,18 +469,18 @@ def test_accuracies_that_few_pairs_tell_apart_keep_their_level_and_an_interval()
     """Oracle: McNemar's test with the mid p-value; level and coverage of drawn differences."""
     for apart in (0, 4, 5, 6, 9):
         gaps = np.array([1.0] * apart + [0.0] * (200 - apart))
-        found = differences._test_shares(gaps, np.ones(200))
+        found = differences.test_shares(gaps, np.ones(200))
         assert found.interval.value == apart / 200
         middle = binomtest(apart, apart).pvalue / 2 if apart else 1.0
         assert found.p_value >= middle
         assert (found.p_value < 0.05) == (middle < 0.05)
         assert found.interval.low < apart / 200 < found.interval.high
-    no_one = differences._test_shares(np.zeros(40), np.full(40, 6.0)).interval
+    no_one = differences.test_shares(np.zeros(40), np.full(40, 6.0)).interval
     half = t.ppf(0.975, 3) * math.sqrt(42 / 41 * 2) / 42  # two groups carry the variance
     assert (no_one.low, no_one.high) == pytest.approx((-half, half), rel=0.05)
     rng, tests = np.random.default_rng(5), []
     for _ in range(400):
-        drawn = differences._test_shares(
+        drawn = differences.test_shares(
             rng.choice([0, 1, -1], 30, p=[26 / 30, *[2 / 30] * 2]), np.ones(30)
         )
         tests.append((drawn.p_value < 0.05, drawn.interval.low <= 0 <= drawn.interval.high))

@@ -253,6 +253,9 @@ def test_table_3_has_a_row_for_each_model_and_those_with_a_likelihood_a_cross_en
     assert cell(table, "Accuracy at 30%", "this run ±", row) == "0.800 ± 0.008"
     assert cell(table, "Accuracy at 30%", "95% interval", row) == "[0.780, 0.820]"
     without = make("table_3", contrasts=given()["contrasts"].query("measure != 'accuracy'"))
+    alone = make("table_3", contrasts=given()["contrasts"].query("measure == 'accuracy'"))
+    assert len(alone.rows) == len(table.rows)  # of a single level there is no ratio
+    assert {column.group.split(" at")[0] for column in alone.columns} == {"", "Accuracy"}
     assert len(without.columns) == len(table.columns) - 6
     table = make("table_3", contrasts=make_contrasts(WORDS).assign(base_level=0.2))
     assert cell(table, "H_CR, 50% to 20%", "published", table.rows[0]) == ""

@@ -222,6 +222,8 @@ def test_what_does_not_beat_the_average_of_vectors_says_so():
     assert overlap[0] < overlap[1]
     assert said["minilm", "similarity"] == "beats the average of vectors"
     table = make("semantics/human", labels, human_correlations=human, human_scores=scores)
+    (pairs,) = (k for k, column in enumerate(table.columns) if column.title == "Pairs")
+    assert {row[pairs] for row in table.rows} == {"500"}  # beside three without a value
     assert [row[1] for row in table.rows][:2] == ["word2vec: average of vectors", "minilm"]
 
 

@@ -78,7 +78,10 @@ def spearman(
 
 
 def correlation_difference(
-    first: CorrelationInterval, second: CorrelationInterval, groups: ArrayLike | None = None
+    first: CorrelationInterval,
+    second: CorrelationInterval,
+    groups: ArrayLike | None = None,
+    level: float = INTERVAL_LEVEL,
 ) -> tuple[float, float, float]:
     """Return by how much one correlation exceeds another of the same items, low and high.
 
@@ -91,6 +94,8 @@ def correlation_difference(
         Of the same N items in the same order.
     groups : array of int, shape (N,), optional
         As they were given to both.
+    level : float
+        Level of the interval.
 
     Returns
     -------
@@ -103,7 +108,7 @@ def correlation_difference(
     error, effective = _error(first.influences - second.influences, groups)
     if effective < EFFECTIVE_GROUPS:
         return value, math.nan, math.nan
-    half = float(student_quantile((1 + INTERVAL_LEVEL) / 2, effective - 1)) * error
+    half = float(student_quantile((1 + level) / 2, effective - 1)) * error
     return value, max(-2.0, value - half), min(2.0, value + half)
 
 

@@ -167,13 +167,12 @@ def _together(correlations: pd.DataFrame | None, split: str, labels: Labels) -> 
     if rows.empty:
         return
     rows = rows.assign(size=rows["value"].abs()).sort_values("size", kind="stable")
-    quantity = "Spearman's correlation over sentences"
+    quantity = "Spearman's correlation over sentences"  # limits are not of what was chosen by it
     for place, said in ((0, "nearest to 0"), (-1, "farthest from 0")):
         row = rows.iloc[place]
         names = [(row[f"{n}_evaluator"], row[f"{n}_measure"]) for n in ("first", "second")]
         about = " and ".join(measure_title(name, labels) for name in names)
-        limits = row["low"], row["high"]
-        yield Answer(about, quantity, row["value"], *limits, verdict=said)
+        yield Answer(about, quantity, row["value"], verdict=said)
     middle = float(rows["size"].median())
     yield Answer("all of different evaluators", f"median size of {quantity}", middle)
 
@@ -332,7 +331,9 @@ def _average_of_vectors(rows: pd.DataFrame, labels: Labels) -> MeasureName | Non
 def beaten(
     human: pd.DataFrame, scores: pd.DataFrame, labels: Labels
 ) -> Iterator[tuple[str, MeasureName, str]]:
-    """Say how the Spearman correlation of each measure stands to that of averaged word vectors."""
+    """Say how the Spearman correlation of each measure stands to that of averaged word vectors;
+    adjusted for all measures and files."""
+    compared = int(human["spearman"].notna().sum())
     for file, rows in parts_by(human, "file").items():
         base = _average_of_vectors(rows, labels)
         own = scores[scores["file"] == file].sort_values("pair", kind="stable")
@@ -341,7 +342,8 @@ def beaten(
             name, said = (row["evaluator"], row["measure"]), ""
             if base and name != base and not pd.isna(row["spearman"]):
                 values = held[name]["gold"], held[name]["value"], held[base]["value"]
-                found = rank_surplus(*(column.to_numpy() for column in values))
+                gold, given, other = (column.to_numpy() for column in values)
+                found = rank_surplus(gold, given, other, compared)
                 if not found[0] > 0:
                     said = "does not beat the average of vectors"
                 elif not found[1] > 0:
@@ -379,8 +381,8 @@ def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Ta
     note = (
         "How far each measure orders pairs of texts as people did. What does not beat the average "
         "of word vectors, which knows neither order nor syntax, gives little reason to be used. "
-        "The two are compared on the same pairs: where intervals overlap, the test may still "
-        "distinguish them."
+        "The two are compared on the same pairs, adjusted for all measures and files (Bonferroni): "
+        "where intervals overlap, the test may still distinguish them."
     )
     title = "Measures against scores that people gave"
     return lay_out("human_correlations", title, note, columns, ordered, human)

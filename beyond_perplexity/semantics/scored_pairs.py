@@ -22,7 +22,7 @@ from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.corpus.normalization import watched
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
-from beyond_perplexity.inference.intervals import finite
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, finite
 from beyond_perplexity.inference.permuted_units import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
@@ -154,11 +154,16 @@ def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
     return row | {"note": note}
 
 
-def rank_surplus(gold: Floats, values: Floats, others: Floats) -> tuple[float, float, float]:
-    """Return by how much one Spearman correlation (N pairs) exceeds another, low, high; or NaN."""
+def rank_surplus(
+    gold: Floats, values: Floats, others: Floats, compared: int = 1
+) -> tuple[float, float, float]:
+    """Return by how much one Spearman correlation (N pairs) exceeds another, low, high; or NaN.
+
+    The limits of so many that are `compared` hold at once (Bonferroni).
+    """
     known = np.isfinite(values) & np.isfinite(others)
     own, other = (spearman(gold[known], held[known]) for held in (values, others))
-    return correlation_difference(own, other)
+    return correlation_difference(own, other, level=1 - (1 - INTERVAL_LEVEL) / compared)
 
 
 def correlate_people(scored: HumanScored, evaluator: str, file: str) -> pa.Table:

@@ -19,6 +19,7 @@ from scipy import stats
 from scipy.stats import t as student
 
 from benchmarks.calibration_semantics import coverages, levels
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
 from beyond_perplexity.schemas import semantics
@@ -177,6 +178,29 @@ def test_a_prediction_that_says_nothing_counts_and_a_target_that_does_not_is_und
     assert np.isnan(frame[9, "predicted"])
     assert np.isnan(frame[9, "sampled"])
     assert frame[9, "partner"] == pytest.approx(frame[row["sentence"], "partner"] + 1, abs=1)
+
+
+class Table:
+    """Vectors of w1 to w5 alone, at right angles to one another."""
+
+    def find(self, words):
+        known = {f"w{k}": row for k, row in enumerate(np.eye(5, dtype=np.float32), 1)}
+        return np.array([known.get(word, np.full(5, np.nan)) for word in words], np.float32)
+
+
+def test_a_prediction_of_words_without_a_vector_matches_the_same_words_of_the_target():
+    """Oracle: three of four words are alike; beside a word with a vector the others count too."""
+    evaluator = word_vectors.WordVectorEvaluator(Table(), {}, {}, WHITE_SPACE_ONLY)
+    target = "zz zz zz w1"
+    given = [("zz zz zz yy", target), ("zz zz zz w5", target), ("yy yy", target), ("", target)]
+    found = evaluator.score([*given, ("zz", "zz zz")])
+    for name in ("aligned_cosine", "greedy_precision", "greedy_recall", "greedy_f1"):
+        assert found[name][0] == found[name][1] == pytest.approx(0.75)
+        assert (found[name][2], found[name][3]) == (0, 0)
+    for name in ("wmd", "pairwise_cosine", "cosine"):
+        assert found[name][0] > found[name][2] == found[name][3]
+    assert found["average"][:4].tolist() == [0, 0, 0, 0]  # means have no direction, or w5 and w1
+    assert all(np.isnan(values[4]) for values in found.values())  # no target that it knows
 
 
 def groups_of(rows, split):

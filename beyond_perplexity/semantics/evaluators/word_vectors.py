@@ -97,7 +97,9 @@ class WordVectorEvaluator(Evaluator):
             np.diff(np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]) > 0
             for texts in (predicted, target)
         ]  # which texts have a word with a vector, 2 x (N,)
-        return {k: settle(k, found[k], known, self._nothing[k]) for k in self.measures}
+        # A word without a vector is like itself: where it counts, such a prediction has a value.
+        own = {k: [known[0] | ~np.isnan(found[k]), known[1]] for k in self.measures}
+        return {k: settle(k, found[k], held, self._nothing[k]) for k, held in own.items()}
 
     def describe(self) -> dict[str, Any]:
         """Return title, SHA-256, versions, and how many words so far had no vector."""

@@ -342,6 +342,8 @@ def _ratio_row(
     base_level, level = levels
     base, column = lost
     found = intervals.jackknife_interval(*ratios(column, base), size)
+    if impossible := _impossible(sums, level) or _impossible(sums, base_level):
+        found = found._replace(value=math.nan)
     clear, low, high = is_clear(entropy_of(base, size)), math.nan, math.nan
     if clear and math.isfinite(found.low):
         low, high = intervals.fieller_limits(column, base, size)
@@ -352,9 +354,9 @@ def _ratio_row(
     known = math.isfinite(found.value) and (below != 0).all() and common > 1
     enough = found.effective >= EFFECTIVE_GROUPS
     note = joined_facts(
-        _impossible(sums, level) or _impossible(sums, base_level),
+        impossible,
         found.few_groups(),
-        unclear_base(base_level) if enough and not clear and math.isfinite(found.value) else "",
+        unclear_base(base_level) if enough and not clear and not impossible else "",
     )
     deviation = float(np.std(above / below, ddof=1)) if known else None
     row: _Row = {"measure": CONTRASTIVE_RATIO, "level": level, "base_level": base_level}

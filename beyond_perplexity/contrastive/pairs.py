@@ -220,7 +220,8 @@ def _pairs_row(
     impossible = int((~np.isfinite(lost)).sum())
     few = shares.few_groups()
     notes = [
-        f"{repeated:,} pairs repeat others: intervals take them for new ones" if repeated else "",
+        f"{repeated:,} pairs repeat others" if repeated else "",
+        "intervals take these for new ones" if repeated and not grouped else "",
         f"{identical:,} identical pairs are left out" if identical else "",
         f"good sentences have {longer:+.2g} words: sums favour the shorter" if longer else "",
         f"intervals are over {len(np.unique(keys)):,} groups of pairs" if grouped else "",

@@ -163,7 +163,8 @@ def fieller_limits(
     """Give the ratio of two sums that both vary over groups limits, by Fieller's theorem.
 
     They are the ratios r of which no test finds Σ above - r Σ below other than 0. An interval
-    around the ratio itself covers too little where Σ below is only just clear of 0.
+    around the ratio itself may cover too little, or too much, where Σ below is only just clear of
+    0.
 
     Parameters
     ----------
@@ -175,7 +176,7 @@ def fieller_limits(
     Returns
     -------
     tuple of float
-        NaN where Σ below is not clear of 0 at that level, as then no ratio is excluded.
+        NaN where Σ below is not clear of 0 at that level: those ratios are no interval then.
 
     References
     ----------

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.arguments import check_number
@@ -191,9 +192,11 @@ def _about(row: Mapping[str, Any], number: int) -> tuple[str, str | None]:
     """Return the phenomenon and the group of a pair."""
     held = {"phenomena": row.get("phenomena"), "groups": row.get("groups")}
     for name, value in held.items():
+        if pd.api.types.is_scalar(value) and pd.isna(value):  # as tables have what is missing
+            held[name] = None
+            continue
         with told(f"{name}: pair {number} has half a surrogate pair"):
-            missing = value is None or value != value  # as pandas has it
-            held[name] = None if missing else str(value).encode().decode()
+            held[name] = str(value).encode().decode()
     return _ALL if held["phenomena"] is None else held["phenomena"], held["groups"]
 
 

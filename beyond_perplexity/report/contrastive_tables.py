@@ -221,10 +221,15 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     columns += _level_columns(rows, titles)
     both = pd.concat([right.assign(unit=unit) for unit in CONTRAST_UNITS])  # as lines have it
     columns += [one for one in _level_columns(both, accuracies) if not one.published]
-    note = (
+    ratio = (
         "H_CR: H_C over that at the base level; it has no unit, is the same per word and per "
         "sentence, and stays when scores are scaled. It is no measure of quality alone: see "
-        f"Table 1. {_ACCURACY_NOTE if len(right) else ''}{INTERVAL_NOTE} {_notes(rows, labels)}"
+        "Table 1. "
+    )
+    shown_rows = pd.concat([rows, right]) if len(right) else rows
+    note = (
+        f"{ratio if len(rows) else ''}{_ACCURACY_NOTE if len(right) else ''}{INTERVAL_NOTE} "
+        f"{_notes(shown_rows, labels)}"
     ).strip()
     printed = (
         f"{CONTRAST_NOTE} The 50% to 10% that is printed for sRNN-75(10), 5.257, is not the ratio "
@@ -236,7 +241,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
         note,
         columns,
         lines,
-        pd.concat([rows, right]) if len(right) else rows,
+        shown_rows,
         published_note=printed,
     )
 

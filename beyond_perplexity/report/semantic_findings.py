@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import itemgetter
@@ -344,7 +345,9 @@ def beaten(
                 values = held[name]["gold"], held[name]["value"], held[base]["value"]
                 gold, given, other = (column.to_numpy() for column in values)
                 found = rank_surplus(gold, given, other, compared)
-                if not found[0] > 0:
+                if math.isnan(found[0]):
+                    said = ""
+                elif not found[0] > 0:
                     said = "does not beat the average of vectors"
                 elif not found[1] > 0:
                     said = "above the average of vectors, but not clearly"

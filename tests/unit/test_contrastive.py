@@ -11,6 +11,7 @@ import math
 from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -461,24 +462,37 @@ def test_accuracy_of_one_word_is_its_rank_and_what_is_impossible_is_worse(tmp_pa
     assert found["measure"].tolist() == ["accuracy"]  # H_C of neither is known
     (gap,) = found.to_dict("records")
     assert gap["value"] == pytest.approx(2 * row["value"] - 1)
-    assert gap["p_value"] < 1e-10  # 100 documents, none of which prefers the other way
+    assert gap["p_value"] < 1e-30  # 100 documents, none of which prefers the other way
     assert gap["low"] > 0.4
 
 
 def test_accuracies_that_few_pairs_tell_apart_keep_their_level_and_an_interval():
     """Oracle: McNemar's test with the mid p-value; level and coverage of drawn differences."""
+    rng = np.random.default_rng(5)
     for apart in (0, 4, 5, 6, 9):
         gaps = np.array([1.0] * apart + [0.0] * (200 - apart))
         found = differences.test_shares(gaps, np.ones(200))
         assert found.interval.value == apart / 200
         middle = binomtest(apart, apart).pvalue / 2 if apart else 1.0
-        assert found.p_value >= middle
+        assert found.p_value > 0.9 * middle
         assert (found.p_value < 0.05) == (middle < 0.05)
         assert found.interval.low < apart / 200 < found.interval.high
+    clear = rng.binomial(np.arange(1, 41), np.array([[0.9], [0.6]])).astype(float)
+    sizes = np.arange(1.0, 41)
+    found, plain = (
+        test(clear[0] - clear[1], sizes) for test in (differences.test_shares, ratio_test)
+    )
+    assert found.p_value < 1e-8  # where documents differ, two more add little
+    assert np.ptp(found.interval[1:3]) == pytest.approx(np.ptp(plain.interval[1:3]), rel=0.2)
+    whole = differences.test_shares(np.full(20, 5.0), np.full(20, 5.0))
+    assert (whole.p_value < 0.001, whole.interval.high) == (True, 1)
+    assert whole.interval.low < 0.9
+    alone = differences.test_shares(np.array([3.0]), np.array([5.0]))
+    assert np.isnan([alone.p_value, alone.interval.low]).all()
     no_one = differences.test_shares(np.zeros(40), np.full(40, 6.0)).interval
     half = t.ppf(0.975, 3) * math.sqrt(42 / 41 * 2) / 42  # two groups carry the variance
     assert (no_one.low, no_one.high) == pytest.approx((-half, half), rel=0.05)
-    rng, tests = np.random.default_rng(5), []
+    tests = []
     for _ in range(400):
         drawn = differences.test_shares(
             rng.choice([0, 1, -1], 30, p=[26 / 30, *[2 / 30] * 2]), np.ones(30)
@@ -819,8 +833,10 @@ def test_pairs_of_groups_have_intervals_over_these(tmp_path):
     assert [pair.group for pair in read[:3]] == ["page 0", "page 0", "page 1"]
     (row,) = contrast_pairs(unigram(VALUES), read, None, "model").to_pylist()
     assert "intervals are over 30 groups of pairs" in row["note"]
-    missing = contrast([*gains], [0.0] * 40, groups=[math.nan] * 40).table.iloc[0]
-    assert (missing["note"], missing["accuracy_low"] > 0) == ("", True)  # each stands for itself
+    for lacking in (math.nan, pd.NA, None):  # each stands for itself
+        missing = contrast([*gains], [0.0] * 40, groups=[lacking] * 40, phenomena=[lacking] * 40)
+        (row,) = missing.table.to_dict("records")
+        assert (row["phenomenon"], row["note"], row["accuracy_low"] > 0) == ("pairs", "", True)
     few = contrast([1.0, -math.inf] * 9, [0.0] * 18, groups=[0, 1, 2] * 6).table.iloc[0]
     assert few["note"].startswith("intervals are over 3 groups of pairs; fewer than 20 effective")
     assert contrast([1e308], [-1e308]).table.iloc[0]["note"].startswith("1 pairs have an impos")

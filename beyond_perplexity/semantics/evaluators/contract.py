@@ -61,7 +61,8 @@ class Evaluator(ABC):
         -------
         dict of str to ndarray
             float64, (N,), by measure. NaN where it is undefined: of a target without words that
-            the evaluator knows. A prediction without one has the measure's `nothing`.
+            the evaluator knows. A prediction without one has the measure's `nothing`, if its words
+            do not count otherwise, as the same ones do where words are compared.
         """
 
     @abstractmethod

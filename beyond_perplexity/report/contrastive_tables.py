@@ -229,7 +229,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     shown_rows = pd.concat([rows, right]) if len(right) else rows
     note = (
         f"{ratio if len(rows) else ''}{_ACCURACY_NOTE if len(right) else ''}{INTERVAL_NOTE} "
-        f"{_notes(shown_rows, labels)}"
+        f"{_notes(rows if len(rows) else right, labels)}"
     ).strip()
     printed = (
         f"{CONTRAST_NOTE} The 50% to 10% that is printed for sRNN-75(10), 5.257, is not the ratio "

@@ -213,6 +213,8 @@ def read_notes(tree: Path) -> Iterator[tuple[Path, str]]:
         return
     for note in sorted((results / MANIFEST / tree.relative_to(results)).rglob(f"*{SUFFIX}")):
         name = note.relative_to(results / MANIFEST)
+        if any(part.endswith(f".partial{SUFFIX}") for part in name.parts):  # of a killed writer
+            continue
         yield results / name.with_suffix(""), note.read_text(errors="replace")[:64]
 
 

@@ -298,6 +298,12 @@ def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, ca
     assert name not in problems(tree)
     outputs.write_text(path, content)
     assert not problems(tree)
+    note = tree / outputs.MANIFEST / f"{name}{outputs.SUFFIX}"
+    with outputs.scratch_path(note) as left:  # by a job that is killed while it notes
+        left.write_text("half a n")
+        assert not problems(tree)
+        outputs.forget_files(tree, [])
+        assert left.exists()
 
 
 def test_jobs_at_once_note_each_its_own_file_which_is_no_input_of_theirs(tmp_path, monkeypatch):

@@ -121,19 +121,19 @@ def test_shares(differences: np.ndarray, size: np.ndarray) -> RatioTest:
     """Test a difference of shares, sums of groups (G,) each, with a group more on either side.
 
     Few groups tell two accuracies near 1 apart, and none may: these alone say too little of how
-    often others would. The two lie around the difference, as far as those that differ do (root mean
-    square), or, where none varies, as the difference or a mean group. After Agresti and Min (2005),
-    Simple improved confidence intervals for comparing matched proportions, who add half as much.
+    often others would. The two have no size; they are as far from the difference as the groups that
+    differ (root mean square) or, where these do not vary, as the difference, or by a mean group.
+    After Agresti and Min (2005), Simple improved confidence intervals for comparing matched
+    proportions, who add half as much.
     """
     plain, mean = ratio_interval(differences, size), size.mean()
+    if math.isnan(plain.standard_error):  # one group
+        return RatioTest(plain, math.nan, plain.effective - 1)
     residuals = (differences - plain.value * size)[differences != 0]
     more = math.sqrt(np.square(residuals).sum() / max(len(residuals), 1))
     if more <= _ROUNDING * mean:
         more = mean * (abs(plain.value) or 1.0)
-    added = plain.value * mean + np.array([more, -more])
-    found = ratio_test(np.append(differences, added), np.append(size, [mean, mean]))
-    if math.isnan(plain.standard_error):  # one group
-        return RatioTest(plain, math.nan, plain.effective - 1)
+    found = ratio_test(np.append(differences, [more, -more]), np.append(size, [0, 0]))
     low, high = np.clip(found.interval[1:3], -1, 1) if math.isfinite(plain.low) else plain[1:3]
     return found._replace(interval=plain._replace(low=float(low), high=float(high)))
 

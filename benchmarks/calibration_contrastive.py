@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.calibration import Rate, exit_status
-from beyond_perplexity.contrastive import differences
 from beyond_perplexity.contrastive.differences import compare_contrasts
 from beyond_perplexity.contrastive.entropy import ContrastSums, LevelSums, measure_contrasts
 from beyond_perplexity.inference.intervals import fieller_limits
+from beyond_perplexity.inference.limits import share_difference_test
 
 RATES = {0.1: 0.5, 0.3: 1.2}  # nats a word that both models lose on average
 ACCURACIES = {0.1: 0.7, 0.3: 0.97}  # of both, on pairs of sentences
@@ -107,7 +107,7 @@ def _scarce(rng: np.random.Generator, groups: int) -> tuple[float, float, float]
     """Return the last three of `Found`, of independent documents of 1 to 10 pairs."""
     size = rng.integers(1, 11, groups).astype(float)
     apart = rng.choice([0, 1, -1], groups, p=[1 - 4 / groups, 2 / groups, 2 / groups])
-    found = differences.test_shares(apart * rng.binomial(size.astype(int), 0.7), size)
+    found = share_difference_test(apart * rng.binomial(size.astype(int), 0.7), size)
     below, above = rng.normal(np.array([[1], [3]]) * 2.5 / np.sqrt(groups), size=(2, groups))
     low, high = fieller_limits(above, below, np.ones(groups))
     limits, holds = found.interval, low <= 3 <= high

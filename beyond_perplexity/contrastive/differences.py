@@ -21,10 +21,10 @@ from beyond_perplexity.inference.intervals import (
     RatioTest,
     finite,
     jackknife_interval,
-    ratio_interval,
     ratio_test,
     sum_groups,
 )
+from beyond_perplexity.inference.limits import share_difference_test
 from beyond_perplexity.inference.p_values import adjust_rows
 from beyond_perplexity.inference.permuted_units import VERDICT_LEVELS
 from beyond_perplexity.schemas import contrastive
@@ -39,7 +39,6 @@ READINGS = {
     (False, True): "inferior",
 }
 HIGHER = {True: "higher", False: "lower"}  # of accuracies
-_ROUNDING = 1e-9  # of a mean group
 
 
 def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
@@ -113,29 +112,8 @@ def _compare_accuracies(sums: Mapping[str, entropy.ContrastSums]) -> Iterator[_R
         right = np.stack(columns, 1)  # (G, M)
         for one, two in pairs:
             given = {"first": names[one], "second": names[two], "unit": "sentence", "level": level}
-            found = test_shares(right[:, one] - right[:, two], size)
+            found = share_difference_test(right[:, one] - right[:, two], size)
             yield _tested_row(given, contrastive.PAIRWISE_ACCURACY, found)
-
-
-def test_shares(differences: np.ndarray, size: np.ndarray) -> RatioTest:
-    """Test a difference of shares, sums of groups (G,) each, with a group more on either side.
-
-    Few groups tell two accuracies near 1 apart, and none may: these alone say too little of how
-    often others would. The two have no size; they are as far from the difference as the groups that
-    differ (root mean square) or, where these do not vary, as the difference, or by a mean group.
-    After Agresti and Min (2005), Simple improved confidence intervals for comparing matched
-    proportions, who add half as much.
-    """
-    plain, mean = ratio_interval(differences, size), size.mean()
-    if math.isnan(plain.standard_error):  # one group
-        return RatioTest(plain, math.nan, plain.effective - 1)
-    residuals = (differences - plain.value * size)[differences != 0]
-    more = math.sqrt(np.square(residuals).sum() / max(len(residuals), 1))
-    if more <= _ROUNDING * mean:
-        more = mean * (abs(plain.value) or 1.0)
-    found = ratio_test(np.append(differences, [more, -more]), np.append(size, [0, 0]))
-    low, high = np.clip(found.interval[1:3], -1, 1) if math.isfinite(plain.low) else plain[1:3]
-    return found._replace(interval=plain._replace(low=float(low), high=float(high)))
 
 
 def _compare(

@@ -344,10 +344,10 @@ def _ratio_row(
     found = intervals.jackknife_interval(*ratios(column, base), size)
     if impossible := _impossible(sums, level) or _impossible(sums, base_level):
         found = found._replace(value=math.nan)
-    clear, low, high = is_clear(entropy_of(base, size)), math.nan, math.nan
-    if clear and math.isfinite(found.low):
-        low, high = intervals.fieller_limits(column, base, size)
-    found = found._replace(low=low, high=high)
+    limits, clear = (math.nan, math.nan), is_clear(entropy_of(base, size))
+    if clear and not impossible:
+        limits = intervals.fieller_limits(column, base, size)
+    found = found._replace(low=limits[0], high=limits[1])
     held = [sums.levels[one].draws for one in levels]
     common = min(map(len, held))
     below, above = (draws[:common] for draws in held)

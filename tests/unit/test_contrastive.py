@@ -21,7 +21,6 @@ from benchmarks.calibration_contrastive import rates
 from beyond_perplexity import contrast
 from beyond_perplexity.commands.estimate_ngram import main as estimate_ngram
 from beyond_perplexity.commands.library_functions import run_function
-from beyond_perplexity.contrastive import differences
 from beyond_perplexity.contrastive import scores as scoring
 from beyond_perplexity.contrastive.differences import compare_contrasts, read_table_1
 from beyond_perplexity.contrastive.entropy import (
@@ -39,7 +38,11 @@ from beyond_perplexity.corpus import distortions, normalization
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import ratio_test
-from beyond_perplexity.inference.limits import share_interval, wilson_interval
+from beyond_perplexity.inference.limits import (
+    share_difference_test,
+    share_interval,
+    wilson_interval,
+)
 from beyond_perplexity.models import huggingface_bring, likelihoods, registry
 from beyond_perplexity.ngrams import arpa, sentence_files
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
@@ -471,7 +474,7 @@ def test_accuracies_that_few_pairs_tell_apart_keep_their_level_and_an_interval()
     rng = np.random.default_rng(5)
     for apart in (0, 4, 5, 6, 9):
         gaps = np.array([1.0] * apart + [0.0] * (200 - apart))
-        found = differences.test_shares(gaps, np.ones(200))
+        found = share_difference_test(gaps, np.ones(200))
         assert found.interval.value == apart / 200
         middle = binomtest(apart, apart).pvalue / 2 if apart else 1.0
         assert found.p_value > 0.9 * middle
@@ -480,21 +483,21 @@ def test_accuracies_that_few_pairs_tell_apart_keep_their_level_and_an_interval()
     clear = rng.binomial(np.arange(1, 41), np.array([[0.9], [0.6]])).astype(float)
     sizes = np.arange(1.0, 41)
     found, plain = (
-        test(clear[0] - clear[1], sizes) for test in (differences.test_shares, ratio_test)
+        test(clear[0] - clear[1], sizes) for test in (share_difference_test, ratio_test)
     )
     assert found.p_value < 1e-8  # where documents differ, two more add little
     assert np.ptp(found.interval[1:3]) == pytest.approx(np.ptp(plain.interval[1:3]), rel=0.2)
-    whole = differences.test_shares(np.full(20, 5.0), np.full(20, 5.0))
+    whole = share_difference_test(np.full(20, 5.0), np.full(20, 5.0))
     assert (whole.p_value < 0.001, whole.interval.high) == (True, 1)
     assert whole.interval.low < 0.9
-    alone = differences.test_shares(np.array([3.0]), np.array([5.0]))
+    alone = share_difference_test(np.array([3.0]), np.array([5.0]))
     assert np.isnan([alone.p_value, alone.interval.low]).all()
-    no_one = differences.test_shares(np.zeros(40), np.full(40, 6.0)).interval
+    no_one = share_difference_test(np.zeros(40), np.full(40, 6.0)).interval
     half = t.ppf(0.975, 3) * math.sqrt(42 / 41 * 2) / 42  # two groups carry the variance
     assert (no_one.low, no_one.high) == pytest.approx((-half, half), rel=0.05)
     tests = []
     for _ in range(400):
-        drawn = differences.test_shares(
+        drawn = share_difference_test(
             rng.choice([0, 1, -1], 30, p=[26 / 30, *[2 / 30] * 2]), np.ones(30)
         )
         tests.append((drawn.p_value < 0.05, drawn.interval.low <= 0 <= drawn.interval.high))
@@ -832,7 +835,7 @@ def test_pairs_of_groups_have_intervals_over_these(tmp_path):
     read = list(read_pairs(tmp_path / "p.tsv"))
     assert [pair.group for pair in read[:3]] == ["page 0", "page 0", "page 1"]
     (row,) = contrast_pairs(unigram(VALUES), read, None, "model").to_pylist()
-    assert "intervals are over 30 groups of pairs" in row["note"]
+    assert row["note"] == "57 pairs repeat others; intervals are over 30 groups of pairs"
     for lacking in (math.nan, pd.NA, None):  # each stands for itself
         missing = contrast([*gains], [0.0] * 40, groups=[lacking] * 40, phenomena=[lacking] * 40)
         (row,) = missing.table.to_dict("records")
